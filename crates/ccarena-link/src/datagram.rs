@@ -27,7 +27,7 @@ thread_local! {
 /// Memory that one packet takes, with what keeps it.
 pub(crate) const PACKET_BYTES: usize = MTU + 256;
 
-/// How many packets that this thread has read or copied live.
+/// Returns the number of live packets that this thread has read or copied.
 pub(crate) fn held() -> usize {
     HELD.get()
 }
@@ -39,14 +39,14 @@ fn buffer() -> Buffer {
 
 /// An IP packet on its way.
 pub struct Datagram {
-    /// None once dropped.
+    /// Buffer of the packet; none once dropped.
     buffer: Option<Buffer>,
     length: u16,
-    /// None if its transport's checksum is complete.
+    /// Missing part of its transport's checksum; none if it is complete.
     unsummed: Option<Unsummed>,
-    /// How many links of its route it has left.
+    /// Number of links of its route that it has left.
     pub(crate) hop: u16,
-    /// Its route, a number of the fabric that carries it.
+    /// Number of its route in the fabric that carries it.
     pub(crate) route: u32,
     flow: u32,
     key: u64,
@@ -89,7 +89,7 @@ impl Datagram {
         self.buffer.as_ref().map_or(&[], |b| &b[..usize::from(self.length)])
     }
 
-    /// What its transport's checksum lacks, if anything.
+    /// Returns the missing part of its transport's checksum, if any.
     #[inline]
     pub(crate) fn unsummed(&self) -> Option<Unsummed> {
         self.unsummed

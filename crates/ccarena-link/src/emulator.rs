@@ -31,8 +31,8 @@ pub struct Chain {
     pub observer: Option<Box<dyn Observer>>,
 }
 
-/// Up to this rate one thread handles both directions, in Mbit/s: a wake, which costs as much as several packets, then serves
-/// both. It has time for several times as much.
+/// Rate up to which one thread handles both directions, in Mbit/s: a wake, which costs as much as several packets, then
+/// serves both. The thread has time for several times as much.
 const ONE_THREAD_MBPS: f64 = 1000.0;
 
 /// Starts runs.
@@ -64,7 +64,7 @@ struct Thread {
     numbers: Vec<Vec<usize>>,
 }
 
-/// What a run leaves.
+/// Outcome of a run.
 pub struct Outcome {
     /// The links, in the scenario's order (of two chains: the first's, then the second's), with counters and logs.
     pub links: Vec<Link<Datagram>>,
@@ -131,7 +131,7 @@ impl Emulator {
     }
 }
 
-/// What each thread runs.
+/// Returns the parts that each thread runs.
 fn on_threads(parts: [Part; 2], slow: bool) -> Vec<Vec<Part>> {
     if slow { vec![parts.into()] } else { parts.map(|part| vec![part]).into() }
 }
@@ -158,7 +158,7 @@ impl Plan {
 struct Part {
     ways: Vec<Way>,
     fabric: Fabric,
-    /// Its links' numbers in the run.
+    /// Numbers of its links in the run.
     numbers: Vec<usize>,
 }
 

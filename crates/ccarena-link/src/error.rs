@@ -1,10 +1,10 @@
-//! What can go wrong between the emulator and the machine.
+//! Errors between the emulator and the machine.
 
 use std::io;
 
 use ccarena_net::ServiceError;
 
-/// Why links cannot be emulated here.
+/// Error of links that cannot be emulated here.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
     /// Namespaces may not be created.
@@ -20,7 +20,7 @@ pub enum LinkError {
          is started"
     )]
     Threads,
-    /// There is no TUN driver.
+    /// The TUN driver is missing.
     #[error(
         "cannot open /dev/net/tun ({0}): expected the TUN driver, open to this user. Load it (modprobe tun), in a \
          container pass --device /dev/net/tun, or let everybody open it (chmod 666 /dev/net/tun), which gives no rights"
@@ -35,35 +35,35 @@ pub enum LinkError {
     /// A setting of the kernel.
     #[error("cannot set sysctl {key} to {value:?}: {source}. Look whether it exists: ls /proc/sys/net")]
     Sysctl {
-        /// Its name, with dots.
+        /// Name of the field, with dots.
         key: String,
         /// The new value.
         value: String,
-        /// What the kernel said.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// Another call of the kernel.
     #[error("{what}: {source}")]
     System {
-        /// What was to be done.
+        /// Attempted operation.
         what: String,
-        /// What the kernel said.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// Addresses are 16 bits wide.
     #[error("{found} flows: expected at most {most}, since each has an address of its own")]
     Flows {
-        /// How many there are.
+        /// Number that was found.
         found: usize,
-        /// How many there may be.
+        /// Largest number.
         most: usize,
     },
     /// A link of the scenario cannot be built.
     #[error("links[{index}]: {source}")]
     Service {
-        /// Its number in the scenario.
+        /// Number of the link in the scenario.
         index: usize,
-        /// Why.
+        /// Cause.
         source: ServiceError,
     },
     /// A thread of the emulator ended by a bug.

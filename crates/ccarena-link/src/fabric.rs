@@ -54,7 +54,7 @@ pub(crate) struct Fabric {
     orderly: VecDeque<Flying>,
     overtaking: BinaryHeap<Reverse<Flying>>,
     sequence: u64,
-    /// When the newest packet reaches the end of each route, and the next link after each link.
+    /// Time at which the newest packet reaches the end of each route, and the next link after each link.
     newest_of_route: Vec<Time>,
     newest_of_link: Vec<Time>,
     observer: Option<Box<dyn Observer>>,
@@ -89,7 +89,7 @@ impl Fabric {
         }
     }
 
-    /// When something happens next.
+    /// Returns the time of the next event.
     #[inline]
     pub fn next_time(&self) -> Time {
         self.links.iter().fold(self.lands(), |next, link| next.min(link.departs()))
@@ -128,14 +128,14 @@ impl Fabric {
         }
     }
 
-    /// When the next packet in propagation arrives.
+    /// Returns the arrival of the next packet in propagation.
     #[inline]
     fn lands(&self) -> Time {
         let orderly = self.orderly.front().map_or(Time::NEVER, |f| f.at);
         self.overtaking.peek().map_or(orderly, |f| f.0.at.min(orderly))
     }
 
-    /// That packet.
+    /// Returns that packet.
     fn land(&mut self) -> Option<Flying> {
         match (self.orderly.front(), self.overtaking.peek()) {
             (Some(first), Some(Reverse(other))) if first < other => self.orderly.pop_front(),

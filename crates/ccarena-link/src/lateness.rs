@@ -1,14 +1,14 @@
-//! How late packets were: the emulator's check of itself.
+//! Lateness of packets: the emulator's check of itself.
 
 use ccarena_cc::types::Dur;
 
-/// What at most 1 in 100 packets may exceed in a valid run, if nobody says otherwise.
+/// Default bound that at most 1 in 100 packets may exceed in a valid run.
 pub const DEFAULT_BOUND: Dur = Dur::from_millis(1);
 
 /// Buckets per factor of two: values are known to 3 %.
 const STEPS: u64 = 32;
 
-/// How long after its scheduled time each packet was handed to the kernel.
+/// Lateness: the time from each packet's schedule to its handover to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lateness {
     /// Packets.
@@ -19,7 +19,7 @@ pub struct Lateness {
     pub p99: Dur,
     /// The largest.
     pub max: Dur,
-    /// What `p99` may be.
+    /// Largest accepted `p99`.
     pub bound: Dur,
     /// `p99` is within the bound: the links were those of the scenario.
     pub valid: bool,

@@ -139,7 +139,7 @@ pub fn become_root_in_user_namespace() -> Result<(), LinkError> {
     Ok(())
 }
 
-/// Whether the process may create network namespaces as it is. Starts no thread.
+/// Returns whether the process may create network namespaces as it is. Starts no thread.
 #[must_use]
 pub fn may_create_namespaces() -> bool {
     // CapEff in proc_pid_status(5), a hexadecimal mask; bit 21 is CAP_SYS_ADMIN (capabilities(7)), bit 12 CAP_NET_ADMIN.

@@ -214,16 +214,16 @@ fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
 /// A route that there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Its destination: an address, and how many bits of it count.
+    /// Destination: an address, and the number of its bits that count.
     pub destination: (Ipv4Addr, u8),
-    /// Its table's number.
+    /// Number of its table.
     pub table: u32,
     /// Packets are refused.
     pub refuses: bool,
 }
 
 impl Route {
-    /// From a struct rtmsg and its attributes.
+    /// Reads a struct rtmsg and its attributes.
     fn read(body: &[u8]) -> Option<Self> {
         let (&bits, &table, &kind) = (body.get(1)?, body.get(4)?, body.get(7)?);
         let mut route = Self {
@@ -247,7 +247,7 @@ impl Route {
     }
 }
 
-/// Where a route leads: here, out of a device, out of a device if no route is there yet, nowhere.
+/// Target of a route: here, a device, a device if no route exists yet, or nowhere.
 enum Via {
     Own(u32),
     Device(u32),

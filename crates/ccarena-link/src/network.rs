@@ -18,9 +18,9 @@ const BLOCK_BITS: u8 = 16;
 /// An end of the links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Where data comes from.
+    /// Namespace of the data's senders.
     Senders,
-    /// Where it goes, and where acknowledgements come from.
+    /// Namespace of the receivers, which send acknowledgements.
     Receivers,
 }
 
@@ -123,9 +123,10 @@ impl Network {
         side.namespace.run(|| side.tun.overruns())?
     }
 
-    /// Those of both ends.
+    /// Returns the overruns of both ends.
     ///
     /// # Errors
+    ///
     /// As [`Network::overruns`].
     pub fn all_overruns(&self) -> Result<u64, LinkError> {
         Ok(self.overruns(End::Senders)? + self.overruns(End::Receivers)?)

@@ -1,9 +1,9 @@
-//! Segmentation offload: one read or write of a TUN device carries many packets of a TCP flow, and none is summed.
+//! Segmentation offload: one read or write of a TUN device carries many packets of a TCP flow, without checksums.
 //!
-//! A device with `IFF_VNET_HDR` puts a [`Header`] before each packet. It says whether the transport's checksum is still to
-//! be completed, and whether the packet stands for several: a TCP segment longer than the MTU, which [`Segments`] cuts as
-//! the kernel would have (`tcp_gso_segment` of net/ipv4/tcp_offload.c), and which a [`Run`] makes of packets as the
-//! kernel's GRO does (`tcp_gro_receive`, ibid.).
+//! A device with `IFF_VNET_HDR` puts a [`Header`] before each packet. It says whether the transport's checksum is still
+//! to be completed, and whether the packet stands for several. Such a packet is a TCP segment longer than the MTU.
+//! [`Segments`] cuts it as the kernel would have (`tcp_gso_segment` of net/ipv4/tcp_offload.c). A [`Run`] makes it of
+//! packets as the kernel's GRO does (`tcp_gro_receive`, ibid.).
 
 use std::io::IoSlice;
 use std::num::NonZeroU16;
@@ -93,7 +93,7 @@ pub(crate) struct Segments<'a> {
     count: usize,
 }
 
-/// How a long TCP segment becomes several.
+/// Division of a long TCP segment into several.
 #[derive(Clone, Copy)]
 struct Cut {
     shape: Shape,
@@ -103,7 +103,7 @@ struct Cut {
     sum: u16,
 }
 
-/// Where the parts of an IP packet with a TCP segment are.
+/// Places of the parts of an IP packet with a TCP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shape {
     is_v4: bool,
@@ -114,7 +114,7 @@ struct Shape {
 }
 
 impl<'a> Segments<'a> {
-    /// What `bytes` are, as a device handed them over; none if the kernel does not hand over such.
+    /// Parses `bytes` as a device handed them over; none if the kernel does not hand over such.
     pub fn of(bytes: &'a [u8]) -> Option<Self> {
         let (header, packet) = bytes.split_first_chunk::<HEADER_BYTES>()?;
         let header = Header::read(*header);
@@ -183,7 +183,7 @@ impl Iterator for Segments<'_> {
 }
 
 impl Shape {
-    /// Of a whole TCP segment in an IP packet without IPv6 extension headers; none of anything else.
+    /// Parses a whole TCP segment in an IP packet without IPv6 extension headers; none for anything else.
     fn of(packet: &[u8]) -> Option<Self> {
         const MORE_OR_OFFSET: u16 = 0x3fff;
         let head = *packet.first().filter(|_| packet.len() >= 40)?;
@@ -229,7 +229,7 @@ impl Shape {
 #[derive(Default)]
 pub(crate) struct Run {
     packets: Vec<Datagram>,
-    /// Of the first, if others may follow.
+    /// Shape of the first packet, if others may follow.
     shape: Option<Shape>,
     /// Payload of all.
     payload: usize,

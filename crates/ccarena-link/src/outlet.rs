@@ -1,4 +1,4 @@
-//! Where packets leave: one by one below a rate, above it as many at once as a network card would join.
+//! Output of packets: one by one below a rate, above it as many at once as a network card would join.
 
 use ccarena_cc::types::{Dur, Time};
 use ccarena_net::Item;
@@ -12,7 +12,8 @@ use crate::tun::Tun;
 const MANY_BYTES: u64 = 100_000;
 const TALLY: Dur = Dur::from_millis(2);
 
-/// How much later than the first a packet of the same write may be due: the order of a network card's interrupt moderation.
+/// Longest time after the first packet at which a packet of the same write may be due: the order of a network card's
+/// interrupt moderation.
 const WITHIN: Dur = Dur::from_micros(50);
 
 /// A device that packets leave by.

@@ -20,8 +20,8 @@ use crate::tun::Tun;
 /// Packets read at once before those that are due leave.
 const BURST: u64 = 64;
 
-/// How often a thread wakes that has many packets to handle: a wake costs as much as several packets. Times of departure
-/// do not depend on it; packets are handed over half of it late on average. mahimahi's grain is a millisecond.
+/// Interval between wakes of a thread with many packets: a wake costs as much as several packets. Times of departure do
+/// not depend on it; packets are handed over half of it late on average. mahimahi's grain is a millisecond.
 const GRAIN: Dur = Dur::from_micros(300);
 
 /// Packets taken and given in `TALLY` from which they are many: about 36 Mbit/s of full-sized ones, or 24 Mbit/s with
@@ -77,14 +77,14 @@ impl Way {
     }
 }
 
-/// What a thread leaves.
+/// Results of a thread.
 pub(crate) struct Pumped {
     pub links: Vec<Link<Datagram>>,
     pub lateness: Histogram,
     pub counts: Counts,
 }
 
-/// What crossed the emulator besides the counters of links.
+/// Counts of what crossed the emulator, besides the counters of links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Packets taken from the kernel.
@@ -101,7 +101,7 @@ pub struct Counts {
     pub cpu: Dur,
 }
 
-/// What a thread of the emulator runs: one direction or both, each with links of its own.
+/// Worker of one thread of the emulator: one direction or both, each with links of its own.
 pub(crate) struct Worker {
     pub pumps: Vec<Pump>,
     pub stop: Arc<AtomicBool>,
@@ -154,7 +154,7 @@ impl Worker {
         }
     }
 
-    /// What each pump leaves; the thread's CPU time is in the first one's.
+    /// Returns the results of each pump; the thread's CPU time is in the first one's.
     pub fn finish(self) -> Vec<Pumped> {
         let cpu = clock::thread_cpu();
         let each = self.pumps.into_iter().enumerate();
@@ -173,7 +173,7 @@ impl Worker {
         self.pumps.iter().flat_map(|pump| &pump.ways).filter_map(|way| way.input.as_ref())
     }
 
-    /// What to wait for: the end of the run first, then packets.
+    /// Returns the descriptors to wait for: the end of the run first, then packets.
     fn inputs(&self) -> Vec<RawFd> {
         [self.woken.as_raw_fd()].into_iter().chain(self.tuns().map(AsRawFd::as_raw_fd)).collect()
     }

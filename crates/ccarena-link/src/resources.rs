@@ -1,4 +1,4 @@
-//! Whether this machine is to give what a run in real time asks for.
+//! Check whether this machine may give the resources of a real-time run.
 
 use ccarena_net::{Demand, Limits, ResourceError, Scenario, resources};
 

@@ -94,7 +94,7 @@ impl Tun {
         Ok(line.and_then(|line| line.split_whitespace().nth(11)?.parse().ok()).unwrap_or(0))
     }
 
-    /// Its interface name.
+    /// Returns its interface name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name

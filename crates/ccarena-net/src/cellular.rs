@@ -27,19 +27,20 @@ pub use presets::PRESETS;
 /// Bytes of one delivery opportunity (mahimahi's manual, mm-link(1)).
 const OPPORTUNITY_BYTES: f64 = 1500.0;
 
-/// How often the rate of a Cox model is redrawn: well below the shortest time constant of a preset.
+/// Interval between two draws of a Cox model's rate: well below the shortest time constant of a
+/// preset.
 const COX_TICK_MS: u32 = 5;
 
 /// A named synthetic link.
 #[derive(Clone, Debug)]
 pub struct Preset {
-    /// Its name in scenarios and on the command line.
+    /// Name in scenarios and on the command line.
     pub name: &'static str,
     /// One line: what it imitates and from what source.
     pub summary: &'static str,
     /// The stochastic process.
     pub model: Model,
-    /// What the process was fitted to.
+    /// Published figures that the process was fitted to.
     pub published: Published,
 }
 
@@ -71,8 +72,8 @@ pub struct Cox {
     pub outage_mean_s: f64,
     /// Standard deviation of the logarithm of an outage's length.
     pub outage_sigma: f64,
-    /// How much outages prefer fades: they begin at a rate proportional to `exp(-outage_fade * z)`, with `z` the slow
-    /// process in its standard deviations. Zero: anywhere alike.
+    /// Preference of outages for fades: they begin at a rate proportional to `exp(-outage_fade *
+    /// z)`, with `z` the slow process in its standard deviations. Zero: the same rate at any time.
     pub outage_fade: f64,
     /// Mean number of opportunities that come at once (geometric, from 1): what one grant of the scheduler carries.
     pub burst_packets: f64,
@@ -122,7 +123,7 @@ pub enum PresetError {
     /// No preset of that name.
     #[error("unknown cellular preset {name:?}; {}", suggestion(.nearest, .known))]
     Unknown {
-        /// What was asked for.
+        /// Requested name.
         name: String,
         /// The nearest preset.
         nearest: Option<String>,
@@ -134,7 +135,7 @@ pub enum PresetError {
     Mean {
         /// The preset.
         name: String,
-        /// What was given.
+        /// Given mean.
         mean_mbps: f64,
     },
 }
@@ -180,7 +181,8 @@ impl Preset {
         Ok(scaled)
     }
 
-    /// What there is to say about it: name, summary, mean and the published figures (null where there are none).
+    /// Returns its description: name, summary, mean and the published figures (null if there are
+    /// none).
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
         let published = match self.model {
@@ -289,7 +291,7 @@ fn packets_per_s(mbps: f64) -> f64 {
 /// Poisson bursts by time change: the integral of their rate between two of them is exponential with mean 1.
 struct Poisson {
     rng: Stream,
-    /// What is left of that integral until the next burst.
+    /// Remaining part of that integral until the next burst.
     ahead: f64,
     burst_packets: f64,
     /// The probability that one more opportunity belongs to a burst.
@@ -352,9 +354,9 @@ impl Reverting {
 /// Outages: they begin as a Poisson process whose rate follows the slow process, and last for a log-normal time.
 struct Outages {
     rng: Stream,
-    /// What is left of the integral of the rate until the next one begins, as in [`Poisson`].
+    /// Remaining part of the rate's integral until the next one begins, as in [`Poisson`].
     ahead: f64,
-    /// What is left of the present one.
+    /// Remaining time of the present one.
     left_s: f64,
     /// Share of time in outage.
     share: f64,
@@ -379,7 +381,7 @@ impl Outages {
         }
     }
 
-    /// Whether the link is up in the next tick, in which the slow process stands at `z`.
+    /// Returns whether the link is up in the next tick, in which the slow process stands at `z`.
     #[inline]
     fn up_after(&mut self, tick_s: f64, z: f64) -> bool {
         if self.left_s > 0.0 {

@@ -1,8 +1,8 @@
-//! What a packet meets on its way: queues, link services, traces, routers that signal to senders, and ACCT's option on the wire; and the
-//! scenario document.
+//! Network parts on a packet's way: queues, link services, traces, routers that signal to senders,
+//! and ACCT's option on the wire; and the scenario document.
 //!
-//! Everything here is pure: time is an argument, randomness comes from counter-based streams ([`rng`]), and the one
-//! function that touches a file is [`trace::load`].
+//! Everything here is pure: time is an argument, randomness comes from counter-based streams
+//! ([`rng`]), and the only function that reads a file is [`trace::load`].
 
 pub mod cellular;
 pub mod link;

@@ -19,34 +19,34 @@ use crate::trace::{Trace, TraceError};
 use deferred::Deferred;
 use timetable::Timetable;
 
-/// What a link carries.
+/// Packet that a link carries.
 pub trait Carried: Item {
     /// The flow it counts for: a small number.
     fn flow_number(&self) -> u32;
 
-    /// When it reached the queue that it is in.
+    /// Returns the time of arrival at the current queue.
     fn arrival(&self) -> Time;
 
-    /// It reaches a queue at `now`.
+    /// Records the arrival at a queue at `now`.
     fn arrive(&mut self, now: Time);
 
-    /// What it asks routers, as those so far have changed it.
+    /// Returns the request to routers, as changed by the routers so far.
     fn signal(&self) -> Signal;
 
-    /// It says `signal` from now on.
+    /// Replaces the request to routers by `signal`.
     fn set_signal(&mut self, signal: Signal);
 }
 
 /// One delivered packet, for the packet log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivered {
-    /// When it reached the queue.
+    /// Time of arrival at the queue.
     pub arrival: Time,
-    /// When it had left the link.
+    /// Time at which it had left the link.
     pub departure: Time,
-    /// How long its own transmission took (zero on a trace).
+    /// Time of its own transmission (zero on a trace).
     pub serialisation: Dur,
-    /// Its flow.
+    /// Flow of the packet.
     pub flow: u32,
     /// IP bytes.
     pub bytes: u32,
@@ -83,11 +83,12 @@ pub struct LinkStats {
 /// The host at the other end of a link, which sleeps.
 #[derive(Clone, Copy, Debug)]
 struct Wakes {
-    /// How long it sleeps.
+    /// Length of its sleep.
     period: Dur,
-    /// When it wakes next.
+    /// Time at which it wakes next.
     next: Time,
-    /// When it took the newest packet: those of one waking follow one another, whatever flows they are of.
+    /// Time at which it took the newest packet. Packets of one waking follow one another, whatever
+    /// flows they are of.
     newest: Time,
 }
 
@@ -104,7 +105,8 @@ pub struct Outages {
 }
 
 impl Outages {
-    /// On at first, for `on` on average, then off for `off` on average, and so on.
+    /// Returns a link that is on first, for `on` on average, then off for `off` on average, and so
+    /// on.
     #[must_use]
     pub fn new(on: Dur, off: Dur, mut stream: Stream) -> Self {
         let (on, off) = (on.0 as f64, off.0 as f64);
@@ -112,7 +114,7 @@ impl Outages {
         Self { on, off, stream, is_on: true, until }
     }
 
-    /// Whether the link is off at `now`, which does not go back.
+    /// Returns whether the link is off at `now`, which does not go back.
     fn is_off(&mut self, now: Time) -> bool {
         while self.until <= now {
             self.is_on = !self.is_on;
@@ -135,7 +137,7 @@ pub struct Link<T> {
     wakes: Option<Wakes>,
     loss: f64,
     loss_stream: Stream,
-    /// When everything is lost.
+    /// Outages, in which everything is lost.
     pub outages: Option<Outages>,
     router: Option<AnyRouter>,
     /// Packets that the queue drops when others leave are in the packet log (in mahimahi's they are not).
@@ -143,13 +145,13 @@ pub struct Link<T> {
     /// A trace takes a packet from the queue when its opportunity comes; a transmitter when it begins with it.
     serves_from_queue: bool,
 
-    /// In place of the queue, if departures are known when packets arrive.
+    /// Timetable instead of the queue, if departures are known when packets arrive.
     timetable: Option<Timetable>,
     /// The router's signals, if the link has a timetable.
     deferred: Deferred,
     /// The packet in transmission, if it has been taken from the queue.
     transmitting: Option<T>,
-    /// When the packet in service will have left; never if there is none.
+    /// Time at which the packet in service will have left; never if there is none.
     departs: Time,
     serialisation: Dur,
     /// Packets in propagation towards a further link.
@@ -242,7 +244,8 @@ impl<T: Carried> Link<T> {
         self.wakes = (period > Dur::ZERO).then_some(Wakes { period, next: first, newest: Time::ZERO });
     }
 
-    /// When a packet that leaves at `now` reaches the other end, `previous` being when the one before it does.
+    /// Returns the arrival at the other end of a packet that leaves at `now`; `previous` is the
+    /// arrival of the one before it.
     #[inline]
     pub fn arrival(&mut self, now: Time, previous: impl FnOnce() -> Option<Time>) -> Time {
         let at = now + self.delay;
@@ -266,14 +269,14 @@ impl<T: Carried> Link<T> {
         }
     }
 
-    /// When something happens here next.
+    /// Returns the time of the next event here.
     #[inline]
     #[must_use]
     pub fn next_time(&self) -> Time {
         self.pipe.front().map_or(self.departs, |head| head.0.min(self.departs))
     }
 
-    /// When the packet in service will have left.
+    /// Returns the time at which the packet in service will have left.
     #[inline]
     #[must_use]
     pub fn departs(&self) -> Time {
@@ -297,14 +300,14 @@ impl<T: Carried> Link<T> {
         self.timetable.is_some()
     }
 
-    /// Whether it has a router.
+    /// Returns whether it has a router.
     #[inline]
     #[must_use]
     pub fn is_routed(&self) -> bool {
         self.router.is_some()
     }
 
-    /// Whether it keeps a timetable: packets then come by [`book`](Self::book).
+    /// Returns whether it keeps a timetable: packets then come by [`book`](Self::book).
     #[inline]
     #[must_use]
     pub fn keeps_timetable(&self) -> bool {
@@ -437,7 +440,7 @@ impl<T: Carried> Link<T> {
         }
     }
 
-    /// Whether a packet that arrives at `now` is lost at random or in an outage.
+    /// Returns whether a packet that arrives at `now` is lost at random or in an outage.
     #[inline]
     fn loses(&mut self, now: Time) -> bool {
         let out = self.outages.as_mut().is_some_and(|o| o.is_off(now));

@@ -16,44 +16,44 @@ pub struct LinkLog {
     pub comments: Vec<String>,
     /// The time at which the trace started, on the events' clock, in ms.
     pub base_timestamp_ms: u64,
-    /// What happened, in the order of the log.
+    /// Events in the order of the log.
     pub events: Vec<Event>,
 }
 
 /// One line of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When, in ms.
+    /// Time in ms.
     pub time_ms: u64,
-    /// What.
+    /// Kind of the event.
     pub kind: EventKind,
 }
 
-/// What happened.
+/// Kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// A packet came to the queue.
     Arrival {
-        /// Its size as logged.
+        /// Size as logged.
         bytes: u32,
     },
     /// A packet has left the link.
     Departure {
-        /// Its size as logged.
+        /// Size as logged.
         bytes: u32,
         /// Time since its arrival.
         delay_ms: u64,
     },
     /// The link could send.
     Opportunity {
-        /// This much.
+        /// Bytes of the opportunity.
         bytes: u32,
     },
     /// Packets were dropped.
     Drop {
-        /// How many.
+        /// Number of packets.
         packets: u64,
-        /// Their sizes together, as logged.
+        /// Sum of their sizes, as logged.
         bytes: u64,
     },
 }
@@ -65,14 +65,14 @@ pub struct LogError {
     pub file: String,
     /// The line, from 1, if one is at fault.
     pub line: Option<usize>,
-    /// What is wrong.
+    /// Kind of the fault.
     pub kind: LogErrorKind,
 }
 
-/// What is wrong with a log.
+/// Fault of a log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LogErrorKind {
-    /// There is no line at all.
+    /// The log has no line.
     #[error("the log is empty; expected a mahimahi link log")]
     Empty,
     /// The text is not UTF-8.

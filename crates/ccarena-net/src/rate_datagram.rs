@@ -1,5 +1,5 @@
-//! ACCT's signal beside a protocol that encrypts its headers: a UDP datagram of 8 bytes with the addresses and ports of the
-//! connection.
+//! Signal of ACCT beside a protocol that encrypts its headers: a UDP datagram of 8 bytes with the
+//! addresses and ports of the connection.
 //!
 //! ```text
 //! +--------+--------+--------+--------+--------+--------+--------+--------+
@@ -7,12 +7,15 @@
 //! +--------+--------+--------+--------+--------+--------+--------+--------+
 //! ```
 //!
-//! The sender lets one go ahead of its packets now and then; routers lower the rate in it as in the TCP option
-//! ([`tcp_option`](crate::tcp_option), whose experiment id and rates these are). The first byte has QUIC's fixed bit clear and is
-//! one that RFC 9443 gives to nobody, so that whoever reads the socket can tell the two apart (RFC 9000 §17.2, §17.3). The
-//! receiver returns what arrived in a QUIC DATAGRAM frame (RFC 9221), whose content is the same 8 bytes with the id of an echo.
-//! On its way to the receiver the rate is neither encrypted nor authenticated: on the path anybody can lower it, as in the TCP
-//! option, and who can send from the sender's address can forge it; a sender believes no echo above what it asked for.
+//! The sender sends one ahead of its packets now and then. Routers lower the rate in it as in the TCP option
+//! ([`tcp_option`](crate::tcp_option), whose experiment id and rates these are). The first byte has QUIC's fixed bit
+//! clear, and RFC 9443 assigns it to no protocol. A reader of the socket can therefore tell the two apart (RFC 9000
+//! §17.2, §17.3). The receiver returns what arrived in a QUIC DATAGRAM frame (RFC 9221), whose content is the same 8
+//! bytes with the id of an echo.
+//!
+//! On its way to the receiver the rate is neither encrypted nor authenticated. On the path anybody can lower it, as in
+//! the TCP option, and a host that can send from the sender's address can forge it. A sender believes no echo above its
+//! own request.
 
 use std::ops::Range;
 
@@ -64,7 +67,8 @@ pub fn lower(packet: &mut [u8], offer: Rate) -> bool {
     true
 }
 
-/// Where an IPv4 packet that is a whole UDP datagram of the right length has it.
+/// Returns the place of the signal in an IPv4 packet that is a whole UDP datagram of the right
+/// length.
 fn datagram(packet: &[u8]) -> Option<Range<usize>> {
     const MORE_OR_OFFSET: u16 = 0x3fff;
     let u16_at = |at: usize| Some(u16::from_be_bytes(packet.get(at..at + 2)?.try_into().ok()?));

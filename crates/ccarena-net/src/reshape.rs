@@ -6,10 +6,10 @@ use ccarena_cc::types::{Dur, Rate};
 use crate::rng::Stream;
 use crate::trace::{OPPORTUNITY_BYTES, Trace, TraceError, TraceErrorKind};
 
-/// What becomes of a trace, in this order.
+/// Changes to a trace, in this order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reshape {
-    /// So much of it, from an offset on; all of it if none.
+    /// Length of the piece that is used, from an offset on; all if none.
     pub length: Option<Dur>,
     /// Every time is multiplied by this.
     pub stretch: f64,
@@ -19,7 +19,7 @@ pub struct Reshape {
     pub grid_ms: u32,
     /// Hardly any opportunities now and then.
     pub outages: Option<Outages>,
-    /// Of what is random.
+    /// Seed of its random parts.
     pub seed: u64,
 }
 
@@ -30,7 +30,8 @@ pub struct Outages {
     pub every: Dur,
     /// Mean length.
     pub mean: Dur,
-    /// What one leaves, evenly spaced: recorders that keep a session alive see about a packet per second.
+    /// Rate during an outage, evenly spaced: recorders that keep a session alive see about a packet
+    /// per second.
     pub rate: Rate,
 }
 

@@ -1,8 +1,9 @@
-//! What a scenario asks of the machine, estimated before anything is allocated for it: a document of a few hundred bytes
-//! can describe a run that no machine could hold.
+//! Resources that a scenario needs, estimated before anything is allocated for it: a document of a
+//! few hundred bytes can describe a run that no machine could hold.
 //!
-//! Estimates are upper bounds within small factors of what a run takes; they count what grows with the document's
-//! numbers and leave out what does not. There is one limit, [`Limits`], with a factor that the user may set.
+//! Estimates are upper bounds within small factors of the actual need. They count what grows with
+//! the document's numbers, and leave out the rest. There is one limit, [`Limits`], with a factor
+//! that the user may set.
 
 use std::fmt;
 
@@ -18,7 +19,7 @@ use crate::trace::OPPORTUNITY_BYTES;
 
 /// The environment variable by which a user allows more: how many times the default limits.
 pub const VARIABLE: &str = "CCARENA_LIMITS";
-/// It allows this much at most.
+/// Largest factor.
 const MOST: f64 = 1e6;
 
 /// A flow and its controller, a link and its queue, without what they hold.
@@ -34,7 +35,7 @@ const COPIES: f64 = 2.0;
 const DECISION_MS: f64 = 1.0;
 const REPORT_BYTES: f64 = 4.0 * 48.0;
 
-/// What a scenario may ask for.
+/// Limits of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// Bytes of memory.
@@ -89,21 +90,21 @@ pub enum ResourceError {
     TooMuch {
         /// The field that matters most.
         path: String,
-        /// How much.
+        /// Requested amount.
         asked: Amount,
-        /// Of what.
+        /// Field that requests it.
         what: String,
         /// The limit.
         limit: Amount,
-        /// What to change.
+        /// Advice on what to change.
         advice: &'static str,
-        /// What the variable would have to be.
+        /// Value of the variable that would allow it.
         factor: f64,
     },
     /// The variable is no factor.
     #[error("{VARIABLE}: got {value:?}; expected a number from 0.001 to {MOST}: how many times the default limits")]
     FlowSetting {
-        /// What it is.
+        /// Value of the variable.
         value: String,
     },
 }
@@ -111,9 +112,9 @@ pub enum ResourceError {
 /// An amount in the unit that a reader thinks in.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Amount {
-    /// Of memory.
+    /// Memory in bytes.
     Bytes(f64),
-    /// Of work.
+    /// Work in packets.
     Packets(f64),
 }
 
@@ -137,21 +138,23 @@ struct Part {
     advice: &'static str,
 }
 
-/// What a scenario asks for.
+/// Resources that a scenario needs.
 pub struct Demand {
     parts: Vec<Part>,
     packets: f64,
 }
 
 impl Demand {
-    /// Of `scenario`, as far as its document says it: packets are counted where the rate of every link on a way is given.
+    /// Estimates the resources of `scenario` from its document: packets are counted if the rate of
+    /// every link on a way is given.
     #[must_use]
     pub fn of(scenario: &Scenario) -> Self {
         let capacity: Vec<f64> = scenario.links.iter().map(|l| stated_bytes(&l.service, scenario.duration)).collect();
         Self::with(scenario, &capacity)
     }
 
-    /// Of `scenario` over `links`, which know what they can carry, traces included.
+    /// Estimates the resources of `scenario` over `links`, whose capacity is known, traces
+    /// included.
     #[must_use]
     pub fn over<T: Carried>(scenario: &Scenario, links: &[Link<T>]) -> Self {
         let end = Time(scenario.duration.0);
@@ -159,7 +162,8 @@ impl Demand {
         Self::with(scenario, &capacity)
     }
 
-    /// Of `count` that are held at the same time: memory adds up, and work is that of each by itself.
+    /// Returns the resources of `count` that are held at the same time: memory adds up, work is
+    /// that of each.
     #[must_use]
     pub fn times(mut self, count: usize) -> Self {
         self.parts.iter_mut().for_each(|part| part.bytes *= count as f64);
@@ -178,10 +182,11 @@ impl Demand {
         self.packets
     }
 
-    /// Whether it is within `limits`.
+    /// Checks that it is within `limits`.
     ///
     /// # Errors
-    /// [`ResourceError::TooMuch`], naming the field that asks for most.
+    ///
+    /// [`ResourceError::TooMuch`], naming the field that needs most.
     pub fn check(&self, limits: &Limits) -> Result<(), ResourceError> {
         let bytes = self.memory_bytes();
         if bytes > limits.memory_bytes {
@@ -290,7 +295,7 @@ impl Demand {
     }
 }
 
-/// What flow `index` sends at once, as its fields say it.
+/// Returns the window that flow `index` sends at once, according to its fields.
 fn window_of(scenario: &Scenario, index: usize) -> f64 {
     scenario.flows.get(index).map_or(0.0, |flow| {
         let given = flow.params.get("window").copied().filter(|_| flow.scheme == "fixed").unwrap_or(0.0);
@@ -452,7 +457,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the numbers: the estimate is a number, grows with each of them, and says what the refusal says.
+        /// Tests for any numbers that the estimate is a number, grows with each of them, and agrees
+        /// with the refusal.
         #[test]
         fn estimates_are_finite_and_grow(
             duration in 0.001_f64..1e6, bin in 0.1_f64..1e6, rate in 0.001_f64..1e6, count in 1_u32..1000,

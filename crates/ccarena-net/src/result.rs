@@ -14,7 +14,7 @@ use crate::series::{FlowBin, LinkBin};
 /// One run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct RunResult {
-    /// How long the scenario lasted.
+    /// Length of the scenario.
     pub duration_s: f64,
     /// The scenario's seed.
     pub seed: u64,
@@ -22,7 +22,7 @@ pub struct RunResult {
     pub flows: Vec<FlowResult>,
     /// The links, in the scenario's order.
     pub links: Vec<LinkResult>,
-    /// How the machine kept up; none in virtual time.
+    /// Punctuality of the machine; none in virtual time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<MachineResult>,
 }
@@ -35,20 +35,20 @@ impl RunResult {
     }
 }
 
-/// What became of one flow.
+/// Results of one flow.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct FlowResult {
-    /// Its name in the scenario.
+    /// Name in the scenario.
     pub name: String,
-    /// Its scheme.
+    /// Scheme of the flow.
     pub scheme: String,
-    /// When its application started.
+    /// Start of its application.
     pub start_s: f64,
-    /// When it stopped: at the end of the run, if not before.
+    /// Stop of its application: at the end of the run, if not before.
     pub stop_s: f64,
     /// Data packets sent, retransmissions included.
     pub sent_packets: u64,
-    /// Of these, retransmissions.
+    /// Number of retransmissions among these.
     pub retransmitted_packets: u64,
     /// Packets that the sender took for lost.
     pub lost_packets: u64,
@@ -72,10 +72,10 @@ pub struct FlowResult {
     pub decisions: u64,
     /// Share of these on observations outside of what its policy saw in training; none if that is not known.
     pub observations_outside: Option<f64>,
-    /// Why its traffic ended early, on real sockets.
+    /// Reason why its traffic ended early, on real sockets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What reached the receiver per bin, if recorded.
+    /// Series of what reached the receiver per bin, if recorded.
     #[serde(skip)]
     pub series: Option<Vec<FlowBin>>,
     /// The reports of its learned controller, if recorded.
@@ -83,12 +83,12 @@ pub struct FlowResult {
     pub reports: Option<Rows>,
 }
 
-/// What became of one link.
+/// Results of one link.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct LinkResult {
-    /// Its name in the scenario.
+    /// Name in the scenario.
     pub name: String,
-    /// What it could have carried.
+    /// Bytes that it could have carried.
     pub capacity_bytes: u64,
     /// Packets that reached it.
     pub arrived_packets: u64,
@@ -103,7 +103,7 @@ pub struct LinkResult {
     /// Capacity per bin in Mbit/s.
     #[serde(skip)]
     pub capacity_mbps: Vec<f64>,
-    /// What it did per bin, if recorded.
+    /// Series of its traffic per bin, if recorded.
     #[serde(skip)]
     pub series: Option<Vec<LinkBin>>,
     /// Every packet, if recorded.
@@ -111,14 +111,14 @@ pub struct LinkResult {
     pub log: Option<PacketLog>,
 }
 
-/// How the machine kept up with a run in real time.
+/// Punctuality of the machine in a real-time run.
 #[derive(Clone, Debug, Serialize)]
 pub struct MachineResult {
     /// Release of the running kernel.
     pub kernel: String,
-    /// How late the emulator was.
+    /// Lateness of the emulator.
     pub lateness: LatenessResult,
-    /// It was punctual enough for the run to count.
+    /// Flag that it was punctual enough for the run to count.
     pub valid: bool,
     /// CPU time of the emulator.
     pub emulator_cpu_s: f64,
@@ -133,7 +133,7 @@ pub struct MachineResult {
     pub bridge: Option<BridgeResult>,
 }
 
-/// How the kernel bridge kept up.
+/// Punctuality of the kernel bridge.
 #[derive(Clone, Debug, Serialize)]
 pub struct BridgeResult {
     /// CPU time of the bridge daemon.
@@ -143,19 +143,19 @@ pub struct BridgeResult {
     pub datapath_cpu_s: Option<f64>,
     /// Reports of sockets.
     pub reports: u64,
-    /// How often reports, of one socket or several, woke the daemon.
+    /// Number of times that reports, of one socket or several, woke the daemon.
     pub wakeups: u64,
-    /// Of the reports, those made under the kernel's fallback.
+    /// Number of reports made under the kernel's fallback.
     pub fallback_reports: u64,
     /// Reports that the ring buffer had no room for.
     pub dropped_reports: u64,
-    /// From each report to its answer.
+    /// Time from each report to its answer.
     pub answer_latency_us: Quantiles,
-    /// From each report to the moment that its answer was in force.
+    /// Time from each report to the moment that its answer was in force.
     pub enforced_latency_us: Quantiles,
 }
 
-/// How late packets were handed over, against the emulator's own schedule.
+/// Lateness of packets against the emulator's own schedule.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct LatenessResult {
     /// Packets.
@@ -166,14 +166,14 @@ pub struct LatenessResult {
     pub p99_ms: f64,
     /// Maximum.
     pub max_ms: f64,
-    /// What the 99th percentile may be at most.
+    /// Largest accepted 99th percentile.
     pub bound_ms: f64,
 }
 
 /// Quantiles of a sample; none if it is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Quantiles {
-    /// Its size.
+    /// Size of the sample.
     pub count: u64,
     /// Median.
     pub p50: Option<u32>,
@@ -184,7 +184,7 @@ pub struct Quantiles {
 }
 
 impl Quantiles {
-    /// Of `samples`, which are sorted for it.
+    /// Returns the quantiles of `samples`, which it sorts.
     #[must_use]
     pub fn of(samples: &mut [u32]) -> Self {
         samples.sort_unstable();

@@ -4,7 +4,7 @@
 //! SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014) evaluated at a
 //! counter: value k is the mix of `key + (k + 1)·γ`.
 
-/// What a stream is for; part of its key, so that two purposes never share numbers.
+/// Purpose of a stream; part of its key, so that two purposes never share numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Purpose {
@@ -26,7 +26,7 @@ pub enum Purpose {
     Jitter = 8,
     /// A link's outages.
     Outages = 9,
-    /// What a link's router measures.
+    /// Measurements of a link's router.
     Router = 10,
 }
 

@@ -27,7 +27,7 @@ pub const VERSION: u64 = 1;
 /// A run: what is on the way, who sends, for how long, with what seed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
-    /// How long the run lasts.
+    /// Length of the run.
     pub duration: Dur,
     /// Seed of every random stream of the run.
     pub seed: u64,
@@ -35,7 +35,7 @@ pub struct Scenario {
     pub links: Vec<Link>,
     /// The flows, at least one.
     pub flows: Vec<Flow>,
-    /// What is recorded beyond summaries.
+    /// Recordings beyond summaries.
     pub record: Record,
 }
 
@@ -44,9 +44,9 @@ pub struct Scenario {
 pub struct Link {
     /// Unique name.
     pub name: String,
-    /// How fast it serves.
+    /// Service of the link.
     pub service: ServiceSpec,
-    /// What waits and what is dropped.
+    /// Queue of the link.
     pub queue: QueueSpec,
     /// One-way propagation delay, after the queue.
     pub delay: Dur,
@@ -60,7 +60,7 @@ pub struct Link {
     pub loss: f64,
     /// Times at which every packet that arrives is lost.
     pub outages: Option<Outages>,
-    /// Its router, which signals to the flows that cross the link; none for most links.
+    /// Router of the link, which signals to the flows that cross it; none for most links.
     pub router: Option<RouterSpec>,
 }
 
@@ -84,9 +84,9 @@ pub struct Flow {
     pub spec: Option<Arc<Spec>>,
     /// The scheme's parameters; those that are missing are those of its trained policy, and without one the defaults.
     pub params: BTreeMap<String, f64>,
-    /// When it starts.
+    /// Start time.
     pub start: Time,
-    /// When it stops, if before the end of the run.
+    /// Stop time, if before the end of the run.
     pub stop: Option<Time>,
     /// Indices of the links that its data crosses, in order; at least one.
     pub path: Vec<usize>,
@@ -94,15 +94,15 @@ pub struct Flow {
     pub return_path: Vec<usize>,
     /// Total two-way propagation delay; see [`Scenario::base_rtt`].
     pub base_rtt: Option<Dur>,
-    /// What it sends.
+    /// Application.
     pub app: App,
-    /// Who decides for a learned scheme; none leaves it to the environment.
+    /// Decider for a learned scheme; none leaves it to the environment.
     pub policy: Option<PolicySpec>,
-    /// What Hercules is to reach.
+    /// Requirement for Hercules.
     pub requirement: Option<Requirement>,
     /// Weight in the WCC family.
     pub weight: f64,
-    /// What weight and requirement become during the run, times increasing.
+    /// Changes of weight and requirement during the run, times increasing.
     pub changes: Vec<(Time, Change)>,
     /// The rate that the application asks ACCT's routers for, from each time on; the first at time zero.
     pub desired: Vec<(Time, Rate)>,
@@ -114,7 +114,7 @@ pub struct Flow {
     pub slow_start: bool,
     /// Delayed acknowledgements.
     pub delayed_ack: bool,
-    /// When its receiver acknowledges.
+    /// Acknowledgement policy of its receiver.
     pub ack_policy: AckPolicy,
     /// Least variation that the retransmission timeout adds to the smoothed RTT.
     pub min_rto: Dur,
@@ -133,14 +133,16 @@ pub struct Flow {
     pub ack_bytes: u32,
 }
 
-/// When a receiver acknowledges.
+/// Acknowledgement policy of a receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum AckPolicy {
-    /// As Linux's TCP does: every second segment, all at the start, compressed without progress; see `delayed_ack`.
+    /// Policy of Linux's TCP: every second segment, all at the start, compressed without progress;
+    /// see `delayed_ack`.
     #[default]
     Tcp,
-    /// As QUIC stacks do (RFC 9000 §13.2; QUICHE's acknowledgement decimation), telling how long it has waited, which the
-    /// sender takes off its RTT samples (RFC 9002 §5.3).
+    /// Policy of QUIC stacks (RFC 9000 §13.2; QUICHE's acknowledgement decimation).
+    /// Acknowledgements contain their delay, which the sender subtracts from its RTT samples (RFC
+    /// 9002 §5.3).
     Quic(QuicAcks),
 }
 
@@ -151,7 +153,7 @@ pub struct QuicAcks {
     pub packets: u32,
     /// Longest delay of an acknowledgement.
     pub max_delay: Dur,
-    /// Its delay is this share of the smallest RTT, if that is less.
+    /// Largest delay as a share of the smallest RTT.
     pub rtt_fraction: f64,
 }
 
@@ -162,19 +164,19 @@ impl Default for QuicAcks {
     }
 }
 
-/// What of a flow changes; what is none stays.
+/// Change of a flow; fields that are none stay.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Change {
-    /// Its weight.
+    /// New weight.
     pub weight: Option<f64>,
-    /// Its requirement.
+    /// New requirement.
     pub requirement: Option<Requirement>,
 }
 
-/// What a flow sends.
+/// Application of a flow.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum App {
-    /// As much as the controller allows.
+    /// Bulk data, as much as the controller allows.
     #[default]
     Bulk,
     /// A constant bit rate of payload.
@@ -186,9 +188,9 @@ pub enum App {
     OnOff {
         /// Payload per time while on.
         rate: Rate,
-        /// How long it sends.
+        /// Length of sending.
         on: Dur,
-        /// How long it is silent.
+        /// Length of silence.
         off: Dur,
     },
     /// Bulk data of which at most `rate`·`slot` leaves in each slot; what is not sent in a slot is not made up for (the
@@ -203,12 +205,13 @@ pub enum App {
     Transfers {
         /// Payload of each.
         sizes_bytes: Vec<u64>,
-        /// From the start of one to the start of the next, which waits for the end of the one before.
+        /// Time from the start of one to the start of the next, which waits for the end of the one
+        /// before.
         gap: Dur,
     },
 }
 
-/// What is recorded beyond summaries.
+/// Recordings beyond summaries.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Record {
     /// Every packet's arrival and departure at every link.
@@ -308,7 +311,8 @@ impl Flow {
 }
 
 impl Scenario {
-    /// What the controller of flow number `index` is built from, for segments of `mss` bytes.
+    /// Returns the configuration of the controller of flow number `index`, for segments of `mss`
+    /// bytes.
     #[must_use]
     pub fn controller(&self, index: usize, mss: u32) -> Config {
         let flow = &self.flows[index];
@@ -357,7 +361,8 @@ impl Scenario {
         flow.base_rtt.unwrap_or(forth + back)
     }
 
-    /// What `flow`'s acknowledgements are delayed besides the links of its return path, so that its base RTT results.
+    /// Returns the delay of `flow`'s acknowledgements beyond the links of its return path, which
+    /// gives its base RTT.
     #[must_use]
     pub fn return_delay(&self, flow: &Flow) -> Dur {
         self.base_rtt(flow) - self.delay(&flow.path) - self.delay(&flow.return_path)

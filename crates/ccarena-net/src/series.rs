@@ -2,7 +2,7 @@
 
 use ccarena_cc::types::{Dur, Time};
 
-/// What a link did in one bin.
+/// Traffic of a link in one bin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkBin {
     /// IP bytes that left it.
@@ -15,7 +15,7 @@ pub struct LinkBin {
     pub dropped_packets: u64,
 }
 
-/// What a flow's receiver got in one bin.
+/// Traffic of a flow's receiver in one bin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowBin {
     /// IP bytes.
@@ -33,7 +33,7 @@ pub struct Series<B> {
 }
 
 impl<B: Clone + Default> Series<B> {
-    /// As many bins of length `bin` as a run of `duration` has begun.
+    /// Returns empty bins of length `bin` for a run of `duration`.
     #[must_use]
     pub fn new(bin: Dur, duration: Dur) -> Self {
         let bin = bin.max(Dur(1));

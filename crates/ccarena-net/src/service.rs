@@ -1,4 +1,4 @@
-//! How fast a link serves: at constant rate, in steps, in random steps, or by the delivery opportunities of a trace.
+//! Services of links: constant rate, steps, random steps, or the delivery opportunities of a trace.
 
 mod levels;
 mod opportunities;
@@ -27,16 +27,16 @@ pub enum ServiceSpec {
         min: Rate,
         /// Highest rate.
         max: Rate,
-        /// How long a rate holds.
+        /// Time for which a rate holds.
         period: Dur,
     },
     /// Delivery opportunities of a mahimahi trace.
     Trace {
-        /// Its file, resolved by the loader that [`Service::new`] is given.
+        /// File, resolved by the loader that [`Service::new`] is given.
         file: String,
-        /// Where in the trace the run starts.
+        /// Start of the run in the trace.
         offset: Dur,
-        /// What is made of it first.
+        /// Changes to the trace.
         reshape: Option<Reshape>,
     },
     /// A generated cellular trace.
@@ -45,7 +45,7 @@ pub enum ServiceSpec {
         preset: String,
         /// Seed of the generator; derived from the run's seed if none.
         seed: Option<u64>,
-        /// Where in the trace the run starts.
+        /// Start of the run in the trace.
         offset: Dur,
     },
 }
@@ -151,7 +151,8 @@ impl Service {
         matches!(self.0, Kind::Trace(_))
     }
 
-    /// When a packet of `bytes` IP bytes, whose service starts at `start`, has left; [`Time::NEVER`] if it never does.
+    /// Returns when a packet of `bytes` IP bytes, whose service starts at `start`, has left;
+    /// [`Time::NEVER`] if it never does.
     ///
     /// `backlogged`: the packet waited behind one that left at `start`, and may use the rest of that one's delivery
     /// opportunity. Otherwise it arrived at `start` to an idle link, where a trace gives it only opportunities strictly

@@ -1,4 +1,5 @@
-//! ACCT's signal on the wire: an experimental TCP option (RFC 6994) of 8 bytes that carries a rate.
+//! Signal of ACCT on the wire: an experimental TCP option (RFC 6994) of 8 bytes that carries a
+//! rate.
 //!
 //! ```text
 //! +--------+--------+--------+--------+--------+--------+--------+--------+
@@ -6,17 +7,17 @@
 //! +--------+--------+--------+--------+--------+--------+--------+--------+
 //! ```
 //!
-//! The sender writes the rate that its application desires into an [`Experiment::Advertisement`], each router on the path
-//! lowers it to its offer ([`lower`]), and the receiver returns what arrived as an [`Experiment::Echo`]. All integers are
-//! in network byte order; [`NO_LIMIT`] is "as much as there is". Where an experiment's option is repeated, the first
-//! counts, as for the kernel's `bpf_load_hdr_opt`.
+//! The sender writes the rate that its application desires into an [`Experiment::Advertisement`]. Each router on the
+//! path lowers it to its offer ([`lower`]), and the receiver returns what arrived as an [`Experiment::Echo`]. All
+//! integers are in network byte order; [`NO_LIMIT`] is "as much as there is". If an experiment's option is repeated,
+//! the first counts, as for the kernel's `bpf_load_hdr_opt`.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
 use ccarena_cc::types::Rate;
 
-/// What a sender advertises whose application takes all that there is.
+/// Advertised rate of a sender whose application takes all that there is.
 pub const NO_LIMIT: u32 = u32::MAX;
 /// Length of the option in bytes.
 pub const LENGTH: usize = 8;
@@ -28,22 +29,22 @@ const TCP: u8 = 6;
 /// Offset of the checksum in the TCP header (RFC 9293 §3.1).
 const CHECKSUM: usize = 16;
 
-/// Which of the two options: its experiment id of 16 bits (RFC 6994 §3).
+/// Kind of the option: its experiment id of 16 bits (RFC 6994 §3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Experiment {
-    /// On data: what the sender asks for, lowered by every router that offers less.
+    /// Option on data: the rate that the sender requests, lowered by every router that offers less.
     Advertisement = 0xACC7,
-    /// On acknowledgements: the advertisement as it arrived.
+    /// Option on acknowledgements: the advertisement as it arrived.
     Echo = 0xACC8,
 }
 
 /// A rate that a packet carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Advertised {
-    /// As written: any value, 0 and [`NO_LIMIT`] included.
+    /// Rate as written: any value, 0 and [`NO_LIMIT`] included.
     pub kbps: u32,
-    /// Where the four bytes of the rate begin, in the packet and in its TCP header.
+    /// Place of the four bytes of the rate, in the packet and in its TCP header.
     at: usize,
     tcp: usize,
 }
@@ -150,7 +151,7 @@ pub fn packet(source: SocketAddr, destination: SocketAddr, options: &[u8], paylo
     Some(packet)
 }
 
-/// Where a TCP segment and the two addresses of its pseudo-header are in an IP packet.
+/// Places of a TCP segment and the two addresses of its pseudo-header in an IP packet.
 struct Segment {
     addresses: Range<usize>,
     tcp: Range<usize>,

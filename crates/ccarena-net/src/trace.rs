@@ -31,17 +31,17 @@ pub struct TraceError {
     pub file: String,
     /// The line, from 1, if one is at fault.
     pub line: Option<usize>,
-    /// What is wrong.
+    /// Kind of the fault.
     pub kind: TraceErrorKind,
 }
 
-/// What is wrong with a trace.
+/// Fault of a trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceErrorKind {
     /// The file cannot be read.
     #[error("cannot read the trace: {0}; expected a readable file of delivery times")]
     Io(String),
-    /// There is no line at all.
+    /// The trace has no line.
     #[error("the trace is empty; expected one delivery time in whole milliseconds per line")]
     Empty,
     /// Bytes that no text file has.
@@ -70,7 +70,7 @@ pub enum TraceErrorKind {
     Unsorted {
         /// The line before.
         before: u32,
-        /// This line.
+        /// Value of this line.
         now: u32,
     },
     /// More opportunities, or outages, than are made of a trace.
@@ -228,7 +228,7 @@ fn is_row(line: &str) -> bool {
         && (!line.starts_with(|c: char| c.is_ascii_digit()) || line.contains([',', ';', ' ', '\t']))
 }
 
-/// As much of a line as an error message should show.
+/// Returns the part of a line that an error message shows.
 pub(crate) fn excerpt(line: &[u8]) -> String {
     const SHOWN: usize = 40;
     let mut text = String::from_utf8_lossy(&line[..line.len().min(SHOWN)]).into_owned();

@@ -37,7 +37,7 @@ pub fn action(error: impl std::fmt::Display) -> PyErr {
     raise("ActionError", error.to_string())
 }
 
-/// Why a simulation cannot be built: the exception of its cause.
+/// Returns the exception for a simulation that cannot be built, by its cause.
 pub fn sim(error: &ccarena_sim::SimError) -> PyErr {
     use ccarena_net::ServiceError;
     use ccarena_sim::SimError;
@@ -48,7 +48,7 @@ pub fn sim(error: &ccarena_sim::SimError) -> PyErr {
     }
 }
 
-/// Why worlds cannot be made or stepped.
+/// Returns the exception for worlds that cannot be made or stepped.
 pub fn world(error: &ccarena_sim::WorldError) -> PyErr {
     use ccarena_sim::WorldError;
     match error {

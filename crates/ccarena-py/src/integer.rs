@@ -29,7 +29,7 @@ impl IntegerPolicy {
         Ok(policy)
     }
 
-    /// What is computed, as numbers and arrays by name.
+    /// Returns the computation, as numbers and arrays by name.
     fn program<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let program = self.inner()?;
         let out = PyDict::new(py);

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use crate::errors;
 use crate::simulate::{params, to_python};
 
-/// What a learned scheme observes, reports and takes.
+/// Returns the observation, report and actions of a learned scheme.
 pub fn interface(interface: &Interface) -> Value {
     let entries: Vec<Value> = interface
         .observation

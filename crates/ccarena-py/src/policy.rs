@@ -22,7 +22,7 @@ impl Policy {
         Policies::default().load(&path).map(Self).map_err(errors::policy)
     }
 
-    /// of(bytes) -> Policy: from a file's bytes.
+    /// Reads a policy from a file's bytes: of(bytes) -> Policy.
     #[staticmethod]
     fn of(bytes: &[u8]) -> PyResult<Self> {
         Inner::from_bytes(bytes).map(|p| Self(Arc::new(p))).map_err(errors::policy)

@@ -12,7 +12,8 @@ use pyo3::types::PyDict;
 use crate::policy::Policy;
 use crate::{errors, worlds};
 
-/// Who decides: a policy, one action always, a column of the report with an action for each category.
+/// Decider: a policy, a constant action, or a column of the report with an action for each
+/// category.
 #[derive(FromPyObject)]
 enum Given<'py> {
     Policy(Bound<'py, Policy>),

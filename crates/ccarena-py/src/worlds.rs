@@ -172,7 +172,9 @@ impl VecWorlds {
         PyArray1::from_vec(py, self.0.data_packets())
     }
 
-    /// What the learners observe, report and take: a dict as `learned` gives, without what is for readers.
+    /// Returns the learners' observation, report and actions: a dict as `learned` gives, without
+    /// texts for readers.
+    /// texts for readers.
     #[getter]
     fn spec<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         to_python(py, &learned::interface(self.0.interface()))
@@ -209,7 +211,8 @@ impl SharedWorld {
         self.0.learners().len()
     }
 
-    /// What the learners observe, report and take: a dict as `learned` gives, without what is for readers.
+    /// Returns the learners' observation, report and actions: a dict as `learned` gives, without
+    /// texts for readers.
     #[getter]
     fn spec<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         to_python(py, &learned::interface(self.0.interface()))

@@ -2,7 +2,7 @@
 
 use ccarena_cc::{Dur, Rate, Time};
 
-/// Where a flow's data comes from. Amounts are in segments of the flow's maximum size.
+/// Source of a flow's data. Amounts are in segments of the flow's maximum size.
 #[derive(Clone, Debug)]
 pub enum App {
     /// Always more to send.
@@ -27,7 +27,7 @@ pub enum App {
     Transfers {
         /// Payload bytes of each.
         sizes: Vec<u64>,
-        /// From start to start.
+        /// Time from start to start.
         gap: Dur,
     },
 }
@@ -47,7 +47,7 @@ pub struct AppState {
     pub completion: Vec<Dur>,
 }
 
-/// "As much as wanted": far from the wrap of 32-bit segment numbers.
+/// Amount without a limit: far from the wrap of 32-bit segment numbers.
 const UNLIMITED: u32 = 1 << 31;
 
 impl AppState {

@@ -18,7 +18,7 @@ struct Coming {
     ack: Ack,
 }
 
-/// Those on one way back.
+/// Acknowledgements on one way back.
 #[derive(Clone, Debug, Default)]
 struct Way {
     acks: VecDeque<Coming>,
@@ -26,7 +26,7 @@ struct Way {
     blocks: VecDeque<Blocks>,
 }
 
-/// What is under way on each way back.
+/// Packets under way on each way back.
 #[derive(Debug)]
 pub struct Arrivals {
     ways: Vec<Way>,

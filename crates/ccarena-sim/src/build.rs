@@ -1,4 +1,4 @@
-//! From a scenario to a running simulation.
+//! Conversion of a scenario into a running simulation.
 
 use ccarena_cc::registry::BuildError;
 use ccarena_cc::{BindError, Dur, FlowError, Time};
@@ -21,7 +21,7 @@ pub enum SimError {
     Service {
         /// The link.
         link: usize,
-        /// Why.
+        /// Cause.
         source: ServiceError,
     },
     /// A flow's scheme or its parameters.
@@ -29,10 +29,10 @@ pub enum SimError {
     Scheme {
         /// The flow.
         flow: usize,
-        /// Why.
+        /// Cause.
         source: BuildError,
     },
-    /// It asks for more than the machine is to give.
+    /// Request of more than the machine may give.
     #[error(transparent)]
     Resources(#[from] ResourceError),
     /// A flow's policy.
@@ -40,7 +40,7 @@ pub enum SimError {
     Policy {
         /// The flow.
         flow: usize,
-        /// Why.
+        /// Cause.
         source: BindError,
     },
 }

@@ -1,4 +1,5 @@
-//! What one acknowledgement has delivered (`struct tcp_sacktag_state` and the walk of `tcp_clean_rtx_queue`).
+//! Delivery by one acknowledgement (`struct tcp_sacktag_state` and the walk of
+//! `tcp_clean_rtx_queue`).
 
 use ccarena_cc::{Dur, Time};
 
@@ -13,7 +14,7 @@ pub fn older(echo: Time, sent: Time) -> bool {
     echo.0 / TICK_NS < sent.0 / TICK_NS
 }
 
-/// What one acknowledgement has delivered, gathered over its segments.
+/// Delivery by one acknowledgement, gathered over its segments.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery {
     pub now: Time,

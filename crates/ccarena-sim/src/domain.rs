@@ -23,7 +23,7 @@ use serde_json::Value;
 pub enum Range {
     /// Always this.
     Fixed(f64),
-    /// From the first to the second.
+    /// Linear change from the first to the second.
     Between(f64, f64),
 }
 
@@ -51,7 +51,7 @@ impl Range {
     }
 }
 
-/// How often each kind of capacity is drawn; weights.
+/// Weights of the kinds of capacity.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Kinds {
@@ -79,7 +79,7 @@ pub struct LinkDomain {
     pub presets: Vec<String>,
     /// Trace files.
     pub traces: Vec<String>,
-    /// What is made of a recorded trace.
+    /// Changes to a recorded trace.
     #[serde(default)]
     pub augment: Option<Augment>,
     /// Probability that over a recorded trace acknowledgements cross a trace, too.
@@ -106,7 +106,7 @@ pub struct LinkDomain {
     pub signal: f64,
     /// Share of capacity that the router offers.
     pub router_headroom: f64,
-    /// What the router lacks; it is perfect if none.
+    /// Faults of the router; none for a perfect one.
     #[serde(default)]
     pub router: Option<Imperfection>,
 }
@@ -117,7 +117,7 @@ pub struct LinkDomain {
 pub struct Imperfection {
     /// Time between two measurements in ms.
     pub every_ms: Range,
-    /// Their age when they are offered in ms.
+    /// Age of the offered measurement in ms.
     pub late_ms: Range,
     /// Largest relative error.
     pub noise: Range,
@@ -173,13 +173,13 @@ pub struct Augment {
     pub outage_every_s: Range,
     /// Mean length of an outage in seconds.
     pub outage_s: Range,
-    /// What an outage leaves in Mbit/s.
+    /// Capacity during an outage in Mbit/s.
     #[serde(default = "Range::nothing")]
     pub outage_mbps: Range,
 }
 
 impl Augment {
-    /// What an outage leaves. Nothing is drawn where outages leave nothing.
+    /// Returns the capacity during an outage. Nothing is drawn if outages have no capacity.
     fn left(&self, stream: &mut Stream) -> Rate {
         let some = self.outage_mbps.bounds().1 > 0.0;
         if some { Rate::from_mbps(self.outage_mbps.uniform(stream)) } else { Rate(0) }
@@ -220,9 +220,9 @@ const OWN: &str = "self";
 /// A learned scheme, by name or as a spec.
 #[derive(Clone, Debug)]
 pub struct LearnerScheme {
-    /// Its name.
+    /// Name of the scheme.
     pub name: String,
-    /// Its spec, if it is given by that.
+    /// Spec of the scheme, if it is given.
     pub spec: Option<Arc<Spec>>,
 }
 
@@ -243,13 +243,13 @@ impl<'de> Deserialize<'de> for LearnerScheme {
 pub struct Learner {
     /// A learned scheme, by name or as a spec.
     pub scheme: LearnerScheme,
-    /// Its parameters.
+    /// Parameters of the scheme.
     #[serde(default)]
     pub params: BTreeMap<String, f64>,
     /// Parameters and inputs that every episode draws anew, the same for all learners.
     #[serde(default)]
     pub drawn: BTreeMap<String, Range>,
-    /// How many of them share the bottleneck from the start.
+    /// Number of its flows that share the bottleneck from the start.
     #[serde(default = "one")]
     pub count: u32,
     /// Rate that their applications ask for.

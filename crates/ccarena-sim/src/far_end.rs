@@ -16,15 +16,15 @@ pub struct FarEnd {
     /// The receiver.
     pub receiver: Receiver,
     pub(crate) return_path: Vec<u32>,
-    /// From the receiver to the sender, or to the first link of the return path.
+    /// Delay from the receiver to the sender, or to the first link of the return path.
     pub(crate) return_delay: Dur,
     pub(crate) header_bytes: u32,
     pub(crate) ack_bytes: u32,
-    /// Which of the [`Arrivals`] its acknowledgements take.
+    /// Index of the [`Arrivals`] that its acknowledgements take.
     pub(crate) way: usize,
     /// Acknowledgements that the arrivals have not taken, in order.
     pub(crate) late_acks: VecDeque<(Time, Ack, Blocks)>,
-    /// When the last acknowledgement reached, or will reach, the sender.
+    /// Time at which the last acknowledgement reached, or will reach, the sender.
     last_ack: Time,
     /// Acknowledgements on the return path's links, in order; their packets carry numbers from `first_ack` on.
     acks_returning: VecDeque<(Ack, Blocks)>,
@@ -33,14 +33,14 @@ pub struct FarEnd {
     pub(crate) returning: VecDeque<(Time, Packet)>,
     /// IP bytes of what the receiver has taken, if that arrives before the run's end.
     pub(crate) wire_bytes: u64,
-    /// What reached the receiver per bin, if that is kept.
+    /// Series of what reached the receiver per bin, if it is kept.
     pub(crate) series: Option<Series<FlowBin>>,
-    /// When the last data segment reached, or will reach, the receiver.
+    /// Time at which the last data segment reached, or will reach, the receiver.
     pub(crate) last_arrival: Time,
 }
 
 impl FarEnd {
-    /// That of a flow that has not started; everything else is set by the builder.
+    /// Returns the state of a flow that has not started; the builder sets everything else.
     pub(crate) fn new(receiver: Receiver) -> Self {
         Self {
             receiver,
@@ -157,7 +157,8 @@ impl FarEnd {
         self.await_ack(index, at, *ack, blocks, arrivals);
     }
 
-    /// When the next acknowledgement leaves the receiver or is due that is not among the [`Arrivals`].
+    /// Returns the time of the receiver's next acknowledgement that is not yet among the
+    /// [`Arrivals`].
     #[inline]
     pub(crate) fn next_answer(&self) -> Time {
         let mut next = self.receiver.ack_due;

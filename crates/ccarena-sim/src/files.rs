@@ -1,4 +1,4 @@
-//! What simulations take from the machine: files, and how much of it they may use.
+//! Resources of the machine for simulations: files, and limits of use.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub struct Files {
     traces: Arc<Mutex<HashMap<PathBuf, Trace>>>,
     /// The policies.
     pub policies: Policies,
-    /// What a scenario may ask for, or what is wrong with the variable that says so ([`resources::VARIABLE`]).
+    /// Limits of a scenario, or the error in the variable that sets them ([`resources::VARIABLE`]).
     pub limits: Result<Limits, ResourceError>,
 }
 

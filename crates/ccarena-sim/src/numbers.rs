@@ -1,5 +1,5 @@
-//! Which transmission of a flow is which, for controllers that account packet by packet: numbers as QUIC's (RFC 9000
-//! §12.3), where a retransmission is a new packet.
+//! Numbers of a flow's transmissions, for controllers that account packet by packet. They are
+//! QUIC's (RFC 9000 §12.3): a retransmission is a new packet.
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -15,15 +15,16 @@ pub struct Totals {
     pub queue: Vec<f64>,
 }
 
-/// What the sender keeps in flight, and how.
+/// Sender of the oracle: the amount in flight, and its granularity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sender {
     /// Age of its news in slots, at least one: the round trip.
     pub late: usize,
     /// Part of the capacity that it heard of, times the round trip, that it keeps in flight.
     pub gain: f64,
-    /// Bytes that are sent at once, or 0 for a fluid. With packets one is in flight at least, and one goes beyond the window after
-    /// a round trip in which none was sent, so that the end of an outage carries news.
+    /// Bytes that are sent at once, or 0 for a fluid. With packets, at least one is in flight.
+    /// After a round trip without a packet, one is sent beyond the window, so that the end of an
+    /// outage is noticed.
     pub packet: f64,
 }
 

@@ -5,14 +5,14 @@ use ccarena_cc::{Dur, Rate, Time};
 /// Segments that one offloaded packet holds at most: 64 kB.
 const MOST: u32 = 44;
 
-/// When the next burst may leave.
+/// Time at which the next burst may leave.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pacer {
     next: Time,
 }
 
 impl Pacer {
-    /// When the next burst may leave.
+    /// Returns the time at which the next burst may leave.
     #[inline]
     pub fn next(&self) -> Time {
         self.next

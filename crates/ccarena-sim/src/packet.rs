@@ -1,4 +1,4 @@
-//! What travels: data segments and acknowledgements.
+//! Packets: data segments and acknowledgements.
 
 use ccarena_cc::{Dur, Signal, Time};
 use ccarena_net::Carried;
@@ -12,12 +12,12 @@ pub const SACK_BLOCKS: usize = 3;
 /// A half-open range of segment numbers.
 pub type Block = (u32, u32);
 
-/// What a packet's ECN field says (RFC 3168 §5).
+/// ECN field of a packet (RFC 3168 §5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ecn {
     /// The transport does not take marks.
     NotCapable,
-    /// It does.
+    /// The transport is ECN-capable.
     Capable,
     /// A queue has marked it: congestion experienced.
     Marked,
@@ -26,13 +26,13 @@ pub enum Ecn {
 /// A packet in a queue or on a wire.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {
-    /// When it reached the queue it is in.
+    /// Time of arrival at the current queue.
     pub arrival: Time,
-    /// When the sender sent it (the timestamp option of data).
+    /// Time at which the sender sent it (the timestamp option of data).
     pub sent: Time,
-    /// What the sender knew of the round trip then.
+    /// Round-trip times that the sender knew then.
     pub rtt: RoundTrip,
-    /// What the sender asks of routers, as those so far have changed it.
+    /// Signal that the sender requests, as changed by the routers so far.
     pub signal: Signal,
     /// The flow it belongs to.
     pub flow: u32,
@@ -44,7 +44,7 @@ pub struct Packet {
     pub hop: u8,
     /// An acknowledgement on the return path.
     pub is_ack: bool,
-    /// Its ECN field.
+    /// ECN field.
     pub ecn: Ecn,
     /// The sender has reduced its window for an echo (the CWR flag of RFC 3168 §6.1.2).
     pub reduced: bool,
@@ -120,6 +120,6 @@ pub struct Ack {
     pub echo: Time,
     /// Signals of routers in data segments.
     pub signal: Signal,
-    /// How long it has been held since the newest segment that it reports came, if QUIC's (RFC 9000 §13.2.5).
+    /// Delay since the arrival of the newest segment that it reports, for QUIC (RFC 9000 §13.2.5).
     pub delay: Dur,
 }

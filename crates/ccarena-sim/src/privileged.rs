@@ -1,7 +1,8 @@
-//! What only the simulator knows: privileged figures of a step for rewards and critics, which no observation names.
+//! Privileged state: figures of a step that only the simulator knows, for rewards and critics. No
+//! observation names them.
 //!
-//! Rates are of IP bytes that reached the receiver, over the time of the step. The bottleneck of a flow is the link on its
-//! path with the least capacity in that time.
+//! Rates are of IP bytes that reached the receiver, over the time of the step. The bottleneck of a
+//! flow is the link on its path with the least capacity in that time.
 
 use ccarena_cc::{Dur, Time};
 

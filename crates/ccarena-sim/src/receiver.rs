@@ -29,9 +29,11 @@ const BLOCKS_EXPECTED: usize = 2;
 const COMPRESSED_MOST: u32 = 44;
 /// A pause longer than the receiver's own timeout (RTT and this) asks for acknowledgements at once (`TCP_RTO_MIN`).
 const PAUSE: Dur = Dur::from_millis(200);
-/// How long receive offload collects segments before it hands them on as one (a usual setting of network cards).
+/// Time for which receive offload collects segments before it delivers them as one (a usual setting
+/// of network cards).
 const MERGED: Dur = Dur::from_micros(50);
-/// Of QUIC: packets that are acknowledged often (QUICHE's `kMinReceivedBeforeAckDecimation`), and how often.
+/// Number of first packets that QUIC acknowledges often (QUICHE's
+/// `kMinReceivedBeforeAckDecimation`), and the interval.
 const QUIC_FIRST_PACKETS: u32 = 100;
 const QUIC_FIRST_EVERY: u32 = 2;
 /// Packets after a new gap that are acknowledged at once (QUICHE's `kMaxPacketsAfterNewMissing`).
@@ -42,7 +44,7 @@ const QUIC_DELAY_MIN: Dur = Dur::from_millis(1);
 /// The receive window and its auto-tuning (`tcp_grow_window`, `tcp_rcv_space_adjust`), in segments.
 #[derive(Debug)]
 struct Window {
-    /// What is advertised, and how far it may grow (`rcv_ssthresh`, `window_clamp`).
+    /// Advertised window, and the limit of its growth (`rcv_ssthresh`, `window_clamp`).
     offered: u32,
     clamp: u32,
     /// Most segments received in a round trip so far (`rcvq_space.space`).
@@ -101,7 +103,7 @@ pub struct Receiver {
     /// Segments that an acknowledgement is for, and how long it waits for them.
     every: u32,
     delay: Dur,
-    /// How long receive offload collects segments; zero without.
+    /// Time for which receive offload collects segments; zero without.
     merged: Dur,
     /// QUIC's policy, if it is in force.
     quic: Option<QuicAcks>,
@@ -126,7 +128,7 @@ pub struct Receiver {
     reduction_heard: bool,
     /// Blocks of the last acknowledgement that had some.
     pub blocks: Blocks,
-    /// When a delayed acknowledgement is due.
+    /// Time at which a delayed acknowledgement is due.
     pub ack_due: Time,
     /// Payload bytes received for the first time.
     pub goodput_bytes: u64,
@@ -255,7 +257,8 @@ impl Receiver {
         }
     }
 
-    /// Whether QUIC acknowledges packet `seq`, beyond a gap or filling one, at once (QUICHE's `MaybeUpdateAckTimeout`).
+    /// Returns whether QUIC acknowledges packet `seq`, beyond a gap or filling one, at once
+    /// (QUICHE's `MaybeUpdateAckTimeout`).
     fn quic_at_once(&mut self, seq: u32, now: Time) -> bool {
         self.unacknowledged += 1;
         let after_gap = self.beyond.last().is_some_and(|b| b.1 == seq + 1 && b.1 - b.0 <= QUIC_AFTER_GAP);
@@ -266,7 +269,8 @@ impl Receiver {
         at_once
     }
 
-    /// What is out of order, fills a gap or had arrived before (`tcp_data_queue`, `tcp_data_queue_ofo`).
+    /// Takes a segment that is out of order, fills a gap or had arrived before (`tcp_data_queue`,
+    /// `tcp_data_queue_ofo`).
     #[cold]
     fn on_out_of_order(&mut self, packet: &Packet, payload: u32, now: Time) -> bool {
         let seq = packet.seq;

@@ -9,20 +9,20 @@ use rayon::prelude::*;
 use crate::privileged::PRIVILEGED;
 use crate::worlds::{Row, World, WorldError, Worlds};
 
-/// How decisions are drawn from what a policy answers.
+/// Method of drawing decisions from a policy's answers.
 #[derive(Clone, Copy, Debug)]
 pub struct Draw<'a> {
-    /// What chance adds to each answer, `[worlds, steps, learners, outputs]`. Of discrete actions the one with the largest
-    /// sum is taken: with Gumbel noise a sample of the softmax.
+    /// Noise added to each answer, `[worlds, steps, learners, outputs]`. Of discrete actions the
+    /// one with the largest sum is taken: with Gumbel noise this is a sample of the softmax.
     pub noise: &'a [f32],
-    /// What the noise is multiplied by where actions are continuous.
+    /// Factor of the noise for continuous actions.
     pub spread: f32,
     /// Bounds that a continuous sum y is squashed into, as low + (high - low) (1 + tanh y) / 2; none for discrete actions.
     pub bounds: Option<(f32, f32)>,
 }
 
 impl Draw<'_> {
-    /// What is drawn (an index, or y), and the action that it stands for.
+    /// Returns the draw (an index, or y), and the action that it stands for.
     fn of(&self, answer: &[f32], noise: &[f32]) -> (f32, f32) {
         if let Some((low, high)) = self.bounds {
             let y = answer[0] + noise[0] * self.spread;
@@ -40,9 +40,9 @@ impl Draw<'_> {
 
 /// Arrays that a rollout fills, `[worlds, steps, learners, ...]` but for the last one.
 pub struct RolloutOut<'a> {
-    /// What decisions were made on; `[.., observation_len]`.
+    /// Observations of the decisions; `[.., observation_len]`.
     pub observations: &'a mut [f32],
-    /// What was drawn: indices of discrete actions, continuous ones before they are squashed.
+    /// Draws: indices of discrete actions, continuous ones before they are squashed.
     pub drawn: &'a mut [f32],
     /// Reports of the finished intervals; `[.., report_len]`.
     pub reports: &'a mut [f32],
@@ -50,7 +50,7 @@ pub struct RolloutOut<'a> {
     pub truncated: &'a mut [bool],
     /// Last observations of finished episodes, elsewhere untouched; `[.., observation_len]`.
     pub final_observations: &'a mut [f32],
-    /// What only the simulator knows of the steps, if that is wanted: `[.., PRIVILEGED]`, or empty.
+    /// Privileged state of the steps, if requested: `[.., PRIVILEGED]`, or empty.
     pub privileged: &'a mut [f32],
     /// Observations after the last decision; `[worlds, learners, observation_len]`.
     pub following: &'a mut [f32],

@@ -5,7 +5,7 @@ use ccarena_cc::Dur;
 /// The timeout before the first sample (RFC 6298 §2.1).
 const RTO_INITIAL: Dur = Dur::from_millis(1000);
 
-/// What a sender knows of the round trip at one moment.
+/// Round-trip times that a sender knows at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct RoundTrip {
     /// Smoothed; zero before the first sample.
@@ -15,7 +15,7 @@ pub struct RoundTrip {
 }
 
 impl RoundTrip {
-    /// What it is before the first sample.
+    /// Value before the first sample.
     pub const UNKNOWN: Self = Self { smoothed: Dur::ZERO, min: Dur::MAX };
 }
 
@@ -101,7 +101,7 @@ impl RttEstimator {
         self.min
     }
 
-    /// What is known now.
+    /// Returns the current round-trip times.
     #[must_use]
     #[inline]
     pub fn known(&self) -> RoundTrip {

@@ -1,12 +1,13 @@
-//! Who acts next: a tournament tree over next times.
+//! Order of events: a tournament tree over the actors' next times.
 //!
-//! Packets wait in FIFO pipes that keep their order, so that only a pipe's head matters here and most packets never
-//! touch a tree. An update climbs as long as it changes anything; ties go to the lower actor, which makes the order of
-//! simultaneous events part of the model.
+//! Packets wait in FIFO pipes that keep their order, so that only a pipe's head matters here and
+//! most packets never touch a tree. An update climbs as long as it changes anything. Ties go to the
+//! lower actor, which makes the order of simultaneous events part of the model.
 
 use ccarena_cc::Time;
 
-/// Who acts at what time: the time above the actor's number in one integer, so that one comparison tells the earlier.
+/// Turn of an actor: the time above the actor's number in one integer, so that one comparison finds
+/// the earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Turn(u128);
 
@@ -21,14 +22,14 @@ impl Turn {
         Self(u128::from(at.0) << 64 | u128::from(actor))
     }
 
-    /// When.
+    /// Returns the time.
     #[inline]
     #[must_use]
     pub fn at(self) -> Time {
         Time((self.0 >> 64) as u64)
     }
 
-    /// Who.
+    /// Returns the actor.
     #[inline]
     #[must_use]
     pub fn actor(self) -> usize {

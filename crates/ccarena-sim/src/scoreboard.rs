@@ -9,32 +9,32 @@ use crate::packet::Block;
 
 /// The segment is selectively acknowledged.
 const SACKED: u8 = 1;
-/// It is marked lost.
+/// Mark of a lost segment.
 const LOST: u8 = 2;
-/// Its retransmission is under way.
+/// Mark of a segment whose retransmission is under way.
 const RETRANSMITTED: u8 = 4;
-/// It was retransmitted at least once: RTT samples would be ambiguous (Karn).
+/// Mark of a segment that was retransmitted at least once: RTT samples would be ambiguous (Karn).
 const EVER_RETRANSMITTED: u8 = 8;
-/// It was sent while the application was the limit.
+/// Mark of a segment that was sent while the application was the limit.
 const APP_LIMITED: u8 = 16;
 
-/// What the sender remembers of a segment: its last transmission, and with [`Flight`] the delivery state at that time
-/// (Linux's `tcp_skb_cb.tx`).
+/// State of a segment at the sender: its last transmission, and with [`Flight`] the delivery state
+/// at that time (Linux's `tcp_skb_cb.tx`).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Segment {
-    /// When it was last sent.
+    /// Time of its last transmission.
     pub sent: Time,
     /// Delivered count when it was sent, in segments.
     pub delivered: u32,
     flags: u8,
 }
 
-/// What a delivery-rate sample of a segment starts from.
+/// Start of a segment's delivery-rate sample.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Flight {
     /// Send time of the segment that opened the flight it was sent in.
     pub first_sent: Time,
-    /// When the delivered count last moved before it was sent.
+    /// Time of the last change of the delivered count before it was sent.
     pub delivered_at: Time,
 }
 
@@ -46,14 +46,14 @@ impl Segment {
         Self { sent, delivered, flags: if app_limited { APP_LIMITED } else { 0 } }
     }
 
-    /// It was sent while the application was the limit.
+    /// Returns whether it was sent while the application was the limit.
     #[must_use]
     #[inline]
     pub fn app_limited(&self) -> bool {
         self.flags & APP_LIMITED != 0
     }
 
-    /// It was retransmitted at least once.
+    /// Returns whether it was retransmitted at least once.
     #[must_use]
     #[inline]
     pub fn ever_retransmitted(&self) -> bool {
@@ -61,14 +61,14 @@ impl Segment {
     }
 }
 
-/// What a search for losses has found.
+/// Result of a search for losses.
 #[derive(Clone, Copy, Debug)]
 pub struct Detection {
     /// Segments newly marked lost.
     pub marked: u32,
     /// Retransmissions among them.
     pub retransmissions: u32,
-    /// When all that is in doubt now will be decided; never if nothing is.
+    /// Time at which all segments now in doubt will be decided; never if there are none.
     pub again: Time,
 }
 
@@ -76,7 +76,7 @@ pub struct Detection {
 #[derive(Debug)]
 pub struct Scoreboard {
     ring: Vec<Segment>,
-    /// Of the same segments, where somebody takes delivery-rate samples; else empty.
+    /// Flights of the same segments, if the controller takes delivery-rate samples; else empty.
     flights: Vec<Flight>,
     una: u32,
     nxt: u32,
@@ -310,8 +310,8 @@ impl Scoreboard {
         room
     }
 
-    /// Without SACK: `acked` segments left, of which all but the first were counted as duplicates before
-    /// (`tcp_remove_reno_sacks`).
+    /// Acknowledges without SACK: of `acked` segments, all but the first were counted as duplicates
+    /// before (`tcp_remove_reno_sacks`).
     pub fn acknowledge_without_sack(&mut self, cumulative: u32, mut delivered: impl FnMut(u32, &Segment)) {
         let acked = cumulative - self.una;
         for seq in self.una..cumulative {
@@ -324,7 +324,7 @@ impl Scoreboard {
         self.resolved = self.resolved.max(cumulative);
     }
 
-    /// Without SACK: forgets the counted duplicates.
+    /// Forgets the duplicates that are counted without SACK.
     pub fn reset_duplicates(&mut self) {
         self.sacked = 0;
     }
@@ -418,7 +418,8 @@ impl Scoreboard {
         found
     }
 
-    /// After a timeout: everything outstanding and older than `recent` is lost (`tcp_timeout_mark_lost`).
+    /// Marks everything outstanding and older than `recent` as lost after a timeout
+    /// (`tcp_timeout_mark_lost`).
     pub fn mark_all_lost(&mut self, recent: Time) -> u32 {
         let mut marked = 0;
         self.to_retransmit.clear();

@@ -1,9 +1,14 @@
-//! The sender: loss detection, recovery, timers, pacing and delivery-rate samples as in Linux, around a controller.
+//! Sender around a controller: loss detection, recovery, timers, pacing and delivery-rate samples
+//! as in Linux.
 //!
-//! Follows `tcp_ack`, `tcp_fastretrans_alert`, `tcp_write_xmit` and `tcp_timer.c` of Linux 6.18. Sequence numbers count
-//! segments. Departures: no reordering estimate (paths here keep order, so the threshold stays at three) and so no
-//! D-SACK undo (D-SACK is heard by tail-loss probes only) and no undo by a partial acknowledgement in fast recovery; no
-//! send-buffer limit; timers are exact, not in ticks.
+//! Follows `tcp_ack`, `tcp_fastretrans_alert`, `tcp_write_xmit` and `tcp_timer.c` of Linux 6.18.
+//! Sequence numbers count segments. Departures:
+//!
+//! - no reordering estimate: paths here keep order, so the threshold stays at three;
+//! - no D-SACK undo (only tail-loss probes read D-SACK), and no undo by a partial acknowledgement in
+//!   fast recovery;
+//! - no send-buffer limit;
+//! - timers are exact, not in ticks.
 
 mod sending;
 mod timers;
@@ -25,20 +30,20 @@ use crate::scoreboard::{Detection, Flight, Scoreboard, Segment};
 /// Duplicate acknowledgements or sacked segments that mean loss at once (`tcp_reordering`).
 const REORDERING: u32 = 3;
 
-/// What a segment that the sender emits carries.
+/// Content of a segment that the sender emits.
 #[derive(Clone, Copy, Debug)]
 pub struct Emission {
     /// Segment number.
     pub seq: u32,
     /// Payload bytes.
     pub payload: u32,
-    /// What the sender knows of the round trip.
+    /// Round-trip times that the sender knows.
     pub rtt: RoundTrip,
-    /// What is asked of routers.
+    /// Request to routers.
     pub signal: Signal,
     /// Routers may mark it.
     pub ecn: bool,
-    /// It tells the receiver of a window reduction (CWR).
+    /// Mark that tells the receiver of a window reduction (CWR).
     pub reduced: bool,
 }
 
@@ -69,7 +74,7 @@ enum Timer {
     Reorder,
 }
 
-/// What the controller hears of an acknowledgement that has been booked.
+/// Event for the controller after an acknowledgement has been booked.
 struct Booked {
     now: Time,
     packets: u32,
@@ -107,11 +112,11 @@ pub struct Sender {
     options: SenderOptions,
     rtt: RttEstimator,
     owns_recovery: bool,
-    /// Whether the controller asks routers for something, and its last request.
+    /// Flag that the controller sends requests to routers, and its last request.
     signals: bool,
     request: Signal,
     every_segment: bool,
-    /// For controllers that track packets: which transmission is which.
+    /// Numbers of transmissions, for controllers that track packets.
     numbers: Option<Numbers>,
 
     recovery: RecoveryState,
@@ -273,7 +278,7 @@ impl Sender {
         self.board.outstanding() == 0
     }
 
-    /// When something is due here without an acknowledgement.
+    /// Returns the time of the next event here without an acknowledgement.
     #[must_use]
     #[inline]
     pub fn next_timer(&self) -> Time {
@@ -629,7 +634,8 @@ impl Sender {
         self.undo_marker && self.episode_start != Time::NEVER && older(ack.echo, self.episode_start)
     }
 
-    /// After a timeout (`tcp_process_loss`): was it spurious, and is everything repaired?
+    /// Decides after a timeout whether it was spurious, and whether everything is repaired
+    /// (`tcp_process_loss`).
     fn process_loss(&mut self, ack: &Ack, advanced: bool, delivery: &Delivery) {
         let recovered = self.board.una() >= self.high;
         if (advanced && self.delayed(ack)) || (self.frto && delivery.original) {
@@ -654,8 +660,9 @@ impl Sender {
         }
     }
 
-    /// Without SACK the state is held until something above `high` is acknowledged, or duplicates of what was repeated
-    /// would look like losses (RFC 6582 section 4, `tcp_is_non_sack_preventing_reopen`).
+    /// Returns whether to hold the state without SACK until something above `high` is acknowledged.
+    /// Otherwise, duplicates of repeated segments would look like losses (RFC 6582 section 4,
+    /// `tcp_is_non_sack_preventing_reopen`).
     fn holds(&self) -> bool {
         !self.options.sack && self.board.una() == self.high
     }

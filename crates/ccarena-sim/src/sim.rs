@@ -1,12 +1,13 @@
-//! The event loop: one scenario in virtual time.
+//! Event loop: one scenario in virtual time.
 //!
-//! A packet's way: sender → queue of its first link → propagation → … → receiver → acknowledgement (a pure delay, or a
-//! queue on each link of the return path) → sender. Of what happens at one time, links come before flows, so that a
-//! delivery opportunity is used before the arrivals of the same instant, and of two links or flows the first.
+//! A packet's way: sender → queue of its first link → propagation → … → receiver → acknowledgement
+//! (a pure delay, or a queue on each link of the return path) → sender. Among events at one time,
+//! links come before flows, so that a delivery opportunity is used before the arrivals of the same
+//! instant. Of two links or flows, the first comes first.
 //!
-//! Most links keep a timetable ([`Link::keep_timetable`]): what is sent over one goes to its receiver at once, with the time
-//! of its arrival, and nothing happens at the link later. The sender looks up a router's signal when the acknowledgement
-//! arrives. Results are the same as without.
+//! Most links keep a timetable ([`Link::keep_timetable`]): a packet goes to its receiver at once,
+//! with the time of its arrival, and causes no later event at the link. The sender looks up a
+//! router's signal when the acknowledgement arrives. Results are the same as without.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,24 +22,24 @@ use crate::receiver::Receiver;
 use crate::schedule::{Schedule, Turn};
 use crate::sender::{Emission, Sender};
 
-/// Why [`Sim::run_until`] came back.
+/// Reason for the return of [`Sim::run_until`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// The time is reached.
     Time,
-    /// This flow's decision interval has ended: an action is due.
+    /// End of a flow's decision interval: an action is due.
     Decision(usize),
 }
 
 /// A flow.
 pub struct Flow {
-    /// Its sender.
+    /// Sender of the flow.
     pub sender: Sender,
     pub(crate) far_end: FarEnd,
     pub(crate) path: Vec<u32>,
     /// Total two-way propagation delay.
     pub(crate) base_rtt: Dur,
-    /// When the application starts and stops.
+    /// Times at which the application starts and stops.
     pub(crate) start: Time,
     pub(crate) stop: Time,
     started: bool,
@@ -73,13 +74,13 @@ impl Flow {
         }
     }
 
-    /// Its receiver, which may have taken what leaves its last link later.
+    /// Returns its receiver, which may have taken packets that leave its last link later.
     #[must_use]
     pub fn receiver(&self) -> &Receiver {
         &self.far_end.receiver
     }
 
-    /// What reached the receiver per bin, if that is kept.
+    /// Returns the series of what reached the receiver per bin, if it is kept.
     #[must_use]
     pub fn series(&self) -> Option<&Series<FlowBin>> {
         self.far_end.series.as_ref()
@@ -146,7 +147,7 @@ impl Flow {
         self.sender.on_ack(ack, blocks, signal, now);
     }
 
-    /// When something is due here that is not among the [`Arrivals`].
+    /// Returns the time of the next event here that is not among the [`Arrivals`].
     #[inline]
     fn next_time(&self) -> Time {
         let own = if self.started { self.sender.next_timer() } else { self.start };
@@ -255,7 +256,7 @@ impl Sim {
         self.flows.get_mut(flow)?.sender.controller().learned()
     }
 
-    /// What a learned flow observes, reports and takes.
+    /// Returns the observation, report and actions of a learned flow.
     pub fn interface(&mut self, flow: usize) -> Option<Arc<Interface>> {
         self.learned(flow).map(|l| Arc::clone(l.interface()))
     }
@@ -369,7 +370,7 @@ impl Sim {
         self.link_turns.set(index, Turn::new(next, index as u32));
     }
 
-    /// What has propagated from link `index` to further links reaches them.
+    /// Passes packets that have propagated from link `index` to further links.
     fn drain_pipe(&mut self, index: usize) {
         while let Some(&(at, packet)) = self.links[index].pipe.front() {
             if at > self.now {
@@ -556,13 +557,14 @@ fn leads_nowhere_else(flows: &[Flow], index: u32) -> bool {
     flows.iter().all(|flow| apart(flow) || whole(flow))
 }
 
-/// What a sender emits enters the first link of its path.
+/// Returns a function that puts the sender's segments into the first link of its path.
 #[inline]
 fn emitter(link: &mut Link, flow: usize, header_bytes: u32, now: Time) -> impl FnMut(Emission) {
     move |e: Emission| link.arrive(packet(&e, flow, header_bytes, now), now)
 }
 
-/// What a sender emits is booked on the only link of its path, which has a router if `ROUTED`, and the receiver takes it.
+/// Returns a function that books the sender's segments on the only link of its path and passes them
+/// to the receiver. The link has a router if `ROUTED`.
 #[inline]
 fn booker<'a, const ROUTED: bool>(
     link: &'a mut Link,

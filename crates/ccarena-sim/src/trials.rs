@@ -43,16 +43,16 @@ pub const FIGURES: &[&str] = &[
     "decisions",
 ];
 
-/// Who decides in a trial.
+/// Decider in a trial.
 #[derive(Clone, Debug)]
 pub enum Answers {
     /// A policy, with a memory of its own for each flow.
     Policy(Arc<Policy>),
     /// Always this: an index into discrete actions, or a continuous value.
     Constant(f64),
-    /// By the category that a column of the report holds, such an action each.
+    /// Action for each category in a column of the report.
     Table(String, Vec<f64>),
-    /// Nobody: the base alone.
+    /// No decider: the base alone.
     Nobody,
 }
 
@@ -67,25 +67,26 @@ impl Answers {
     }
 }
 
-/// What is tried: who decides, and the parameters that differ from those of the scenario's learners.
+/// Candidate of a trial: its decider, and the parameters that differ from those of the scenario's
+/// learners.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// Who decides.
+    /// Decider.
     pub answers: Answers,
     /// Parameters of the spec.
     pub params: BTreeMap<String, f64>,
 }
 
-/// What became of one learner in a trial.
+/// Results of one learner in a trial.
 #[derive(Clone, Debug, Default)]
 pub struct Learned {
-    /// As [`FIGURES`] names them.
+    /// Figures in the order of [`FIGURES`].
     pub figures: Vec<f64>,
-    /// Its parameters and inputs that the scenario or the candidate sets.
+    /// Parameters and inputs that the scenario or the candidate sets.
     pub params: BTreeMap<String, f64>,
     /// Reports of its intervals, one after the other; the last interval ends with the run.
     pub reports: Vec<f32>,
-    /// What only the simulator knows of each interval, [`PRIVILEGED`].
+    /// Privileged state of each interval, [`PRIVILEGED`].
     pub privileged: Vec<f32>,
 }
 
@@ -102,7 +103,7 @@ pub struct Trials {
 }
 
 impl Trials {
-    /// Over the scenarios of `source`, on `threads` threads.
+    /// Prepares trials over the scenarios of `source`, on `threads` threads.
     ///
     /// # Errors
     /// If threads cannot be started.
@@ -329,7 +330,8 @@ fn measure(sim: &mut Sim, scenario: &Scenario, flows: &[usize], out: &mut [Learn
     }
 }
 
-/// For each millisecond from `start` to `stop` the least time, in whole milliseconds, until news of then has left the queue.
+/// Returns for each millisecond from `start` to `stop` the least time until a message of then has
+/// left the queue, in whole milliseconds.
 fn signal_delays(own: &[&Delivered], start: Time, stop: Time) -> Vec<f64> {
     let ms = |t: Time| (t.0 / 1_000_000) as usize;
     let (first, last) = (ms(start), ms(stop).max(ms(start) + 1));

@@ -17,7 +17,7 @@ use crate::files::Files;
 use crate::privileged::{Before, PRIVILEGED};
 use crate::sim::{Sim, Stop};
 
-/// Where a world's episodes come from.
+/// Source of a world's episodes.
 #[derive(Clone, Debug)]
 pub enum Source {
     /// Each episode draws a scenario.
@@ -27,7 +27,8 @@ pub enum Source {
 }
 
 impl Source {
-    /// What episode number `episode` of world `world` runs, in a run seeded with `seed`.
+    /// Returns the scenario of episode number `episode` of world `world`, in a run seeded with
+    /// `seed`.
     #[must_use]
     pub fn scenario(&self, seed: u64, world: u64, episode: u64) -> Scenario {
         match self {
@@ -42,7 +43,7 @@ impl Source {
     }
 }
 
-/// Why worlds cannot be made, stepped or restored.
+/// Error of worlds that cannot be made, stepped or restored.
 #[derive(Debug, thiserror::Error)]
 pub enum WorldError {
     /// A scenario cannot be simulated.
@@ -51,17 +52,17 @@ pub enum WorldError {
     /// An action is refused; no world has moved.
     #[error("actions[{index}]: {source}")]
     Action {
-        /// Which.
+        /// Index of the action.
         index: usize,
-        /// Why.
+        /// Cause.
         source: ActionError,
     },
     /// No learned flow, or more than the caller handles.
     #[error("the scenario has {found} flows whose scheme is learned and has no policy; expected {expected}")]
     Learners {
-        /// How many there are.
+        /// Number that was found.
         found: usize,
-        /// How many there should be.
+        /// Number that was expected.
         expected: String,
     },
     /// Learners that one policy cannot serve.
@@ -75,19 +76,19 @@ pub enum WorldError {
     /// Each is within the limit, and all together are not.
     #[error("{worlds} worlds: {source}")]
     Resources {
-        /// How many.
+        /// Number of worlds.
         worlds: usize,
-        /// What they ask for.
+        /// Cause.
         source: ResourceError,
     },
     /// An array of another length.
     #[error("{name}: {found} numbers; expected {expected}")]
     Length {
-        /// Which.
+        /// Name of the array.
         name: &'static str,
-        /// How long it is.
+        /// Length that was found.
         found: usize,
-        /// How long it should be.
+        /// Length that was expected.
         expected: usize,
     },
     /// The policy of a rollout has no answer.
@@ -99,15 +100,16 @@ pub enum WorldError {
     /// Threads could not be started.
     #[error("could not start {threads} threads: {message}")]
     Threads {
-        /// How many.
+        /// Number of threads.
         threads: usize,
-        /// Why.
+        /// Cause.
         message: String,
     },
 }
 
 impl WorldError {
-    /// Of a world whose first action is number `first` among those of all worlds.
+    /// Returns the error for a world whose first action is number `first` among those of all
+    /// worlds.
     pub(crate) fn at(self, first: usize) -> Self {
         match self {
             Self::Action { index, source } => Self::Action { index: first + index, source },
@@ -116,7 +118,8 @@ impl WorldError {
     }
 }
 
-/// How long past its horizon an episode waits for the decision interval to end: a stalled flow reports what it has.
+/// Longest time past its horizon that an episode waits for the decision interval to end. A stalled
+/// flow then reports what it has.
 const GRACE: Dur = Dur::from_millis(1000);
 
 /// One simulation and its episodes.
@@ -202,7 +205,7 @@ impl World {
         &self.sim
     }
 
-    /// What the learners observe, report and take.
+    /// Returns the learners' observation, report and actions.
     #[must_use]
     pub fn interface(&self) -> &Arc<Interface> {
         &self.interface
@@ -254,7 +257,8 @@ impl World {
         Ok(sim.now() >= *horizon)
     }
 
-    /// What [`write_privileged`](Self::write_privileged) measures from: the present.
+    /// Returns the present state, the start of a step for
+    /// [`write_privileged`](Self::write_privileged).
     #[must_use]
     pub fn before(&self) -> Before {
         Before::of(&self.sim)
@@ -271,7 +275,8 @@ impl World {
         self.sim.observe(self.learners[learner], out);
     }
 
-    /// To the next decision of every learner, and if that ends the episode, on to the first one of the next.
+    /// Steps to the next decision of every learner; if that ends the episode, to the first decision
+    /// of the next one.
     pub(crate) fn advance(&mut self, actions: &[f32], row: Row<'_>) -> Result<(), WorldError> {
         let (before, width) = ((!row.privileged.is_empty()).then(|| self.before()), self.interface.report.len());
         let over = self
@@ -305,7 +310,8 @@ impl World {
     }
 }
 
-/// What a step of one world fills, a row per learner: those of [`StepOut`] without the observations that follow.
+/// Results of a step of one world, a row per learner: the fields of [`StepOut`] without the next
+/// observations.
 pub(crate) struct Row<'a> {
     pub reports: &'a mut [f32],
     pub truncated: &'a mut [bool],
@@ -323,7 +329,7 @@ pub struct StepOut<'a> {
     pub truncated: &'a mut [bool],
     /// Last observations of finished episodes, elsewhere untouched; `[rows, observation_len]`.
     pub final_observations: &'a mut [f32],
-    /// What only the simulator knows of the step, if that is wanted: `[rows, PRIVILEGED]`, or empty.
+    /// Privileged state of the step, if requested: `[rows, PRIVILEGED]`, or empty.
     pub privileged: &'a mut [f32],
 }
 
@@ -366,7 +372,7 @@ impl Worlds {
         Ok(Self { worlds, pool, interface, learners })
     }
 
-    /// What the learners observe, report and take.
+    /// Returns the learners' observation, report and actions.
     #[must_use]
     pub fn interface(&self) -> &Arc<Interface> {
         &self.interface

@@ -19,7 +19,7 @@ pub enum App {
         /// Bytes of a segment.
         mss: u64,
     },
-    /// At most `quota` in each slot; what the socket has not sent of it when the slot ends counts for the next one.
+    /// Data up to `quota` in each slot; what the socket has not sent when the slot ends counts for the next one.
     Capped {
         /// Bytes per slot.
         quota: u64,
@@ -34,18 +34,18 @@ pub enum App {
     Transfers {
         /// Bytes of each.
         sizes: Vec<u64>,
-        /// From start to start.
+        /// Time from start to start.
         gap: Dur,
-        /// When those that have begun did.
+        /// Start times of those that have begun.
         begun: Vec<Time>,
         /// Bytes allowed so far.
         allowed: u64,
-        /// How long finished ones took.
+        /// Durations of finished ones.
         completion: Vec<Dur>,
     },
 }
 
-/// "As much as wanted".
+/// Amount without a limit.
 const UNLIMITED: u64 = u64::MAX;
 
 impl App {
@@ -110,7 +110,7 @@ impl App {
         matches!(self, Self::Transfers { .. })
     }
 
-    /// How long finished transfers took.
+    /// Returns the durations of finished transfers.
     #[must_use]
     pub fn completion(&self) -> &[Dur] {
         if let Self::Transfers { completion, .. } = self { completion } else { &[] }

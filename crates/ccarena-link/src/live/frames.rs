@@ -1,4 +1,4 @@
-//! What a runner of scenarios in real time and its caller say to each other over pipes.
+//! Protocol over pipes between a runner of scenarios in real time and its caller.
 //!
 //! In: one line of JSON, the request, then an [`Act`] of twelve bytes per decision; the end of the stream ends the run.
 //! Out: frames, each the length of the rest (u32), a letter and a payload, all little-endian.
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 /// An action of the caller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Act {
-    /// For which flow.
+    /// Flow of the decision.
     pub flow: u32,
     /// The index of a discrete action, or a continuous value.
     pub action: f64,
@@ -102,7 +102,7 @@ impl<W: Write> Frames<W> {
         Self { out, fd }
     }
 
-    /// Whether a frame of a page can be written without waiting for the reader (pipe(7): PIPE_BUF).
+    /// Returns whether a frame of a page can be written without waiting for the reader (pipe(7): PIPE_BUF).
     #[must_use]
     pub fn is_writable(&self) -> bool {
         let mut polled = libc::pollfd { fd: self.fd, events: libc::POLLOUT, revents: 0 };

@@ -1,4 +1,4 @@
-//! What comes from outside during a run: actions on standard input, and the wish to stop.
+//! Input during a run: actions on standard input, and the request to stop.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,15 +8,15 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use super::frames::{Act, Acts};
 use crate::clock;
 
-/// Why nothing more comes from outside.
+/// Error that ends the input.
 #[derive(Debug, thiserror::Error)]
 pub enum InboxError {
     /// Signals, pipes.
     #[error("{what}: {source}")]
     System {
-        /// What was to be done.
+        /// Attempted operation.
         what: &'static str,
-        /// What the kernel said.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// Standard input ended, or a signal came.

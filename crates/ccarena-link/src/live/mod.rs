@@ -1,4 +1,4 @@
-//! What runners of scenarios in real time share: applications, and what they say to their caller.
+//! Shared parts of runners of scenarios in real time: applications, and messages to their caller.
 
 pub mod app;
 pub mod frames;

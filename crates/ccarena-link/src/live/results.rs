@@ -1,4 +1,4 @@
-//! What every run over the emulator tells of itself.
+//! Facts that every run over the emulator reports.
 
 use std::fs;
 
@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::{Lateness, Outcome};
 
-/// What [`Frames::start`](super::Frames::start) writes: of each flow of `scenario` the name of its congestion control, and
-/// what it observes and takes if it is learned.
+/// Returns the content of [`Frames::start`](super::Frames::start): for each flow of `scenario` the name of its
+/// congestion control and, if it is learned, its observation and actions.
 #[must_use]
 pub fn started<'a>(
     scenario: &Scenario,

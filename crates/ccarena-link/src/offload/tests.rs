@@ -77,7 +77,7 @@ impl Long {
         if self.v6 { 40 } else { 20 + 4 * self.ip_options }
     }
 
-    /// As a device hands it over.
+    /// Returns the packet as a device hands it over.
     fn read(&self, complete: bool) -> Vec<u8> {
         let header = Header {
             flags: u8::from(!complete),
@@ -90,7 +90,7 @@ impl Long {
         [&header.write()[..], &self.packet(0, 0..self.payload.len(), complete)].concat()
     }
 
-    /// What the kernel would have handed over without offloads.
+    /// Returns the packets that the kernel would have handed over without offloads.
     fn packets(&self) -> Vec<Vec<u8>> {
         let all = self.payload.len();
         let count = all.div_ceil(self.size).max(1);
@@ -112,7 +112,7 @@ fn completed(packet: &Datagram) -> Vec<u8> {
     bytes
 }
 
-/// What devices would be written.
+/// Returns what would be written to devices.
 fn written(packets: impl IntoIterator<Item = Datagram>) -> Vec<Vec<u8>> {
     let (mut run, mut out) = (Run::default(), Vec::new());
     let mut flush = |run: &mut Run| {

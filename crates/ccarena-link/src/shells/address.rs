@@ -1,9 +1,9 @@
-//! Who has which addresses, so that shells nest and stand beside one another without translation.
+//! Addresses of shells, which nest and stand side by side without translation.
 //!
-//! Addresses are of 100.64.0.0/10, which RFC 6598 sets aside for the inside of networks and mahimahi uses too. The first
-//! shell gets 100.64.0.1 outside and 100.64.0.2 inside, as with mahimahi. A shell routes a block to its inside; a shell
-//! inside takes a part of that block, so that every answer finds its way at every level. That a namespace is the inside of
-//! a shell, and what its block is, the namespace's own routes tell: the block is unreachable there but for what is routed.
+//! Addresses are of 100.64.0.0/10, which RFC 6598 sets aside for the inside of networks and mahimahi uses too. The
+//! first shell gets 100.64.0.1 outside and 100.64.0.2 inside, as with mahimahi. A shell routes a block to its inside; a
+//! shell inside takes a part of that block, so that every answer is routed at every level. The routes of a namespace
+//! show whether it is the inside of a shell, and its block: the block is unreachable there except for routed parts.
 
 use std::net::Ipv4Addr;
 
@@ -30,7 +30,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// Its first address, which stands for the block.
+    /// Returns its first address, which stands for the block.
     pub fn base(self) -> Ipv4Addr {
         self.base.into()
     }
@@ -50,7 +50,7 @@ impl Block {
         (0..1_u32 << bits.saturating_sub(self.bits)).map(move |i| Self { base: self.base + (i << (32 - bits)), bits })
     }
 
-    /// What a shell inside can take: not the part with the two ends.
+    /// Returns the parts that a shell inside can take: not the part with the two ends.
     fn inside(self) -> impl Iterator<Item = Self> {
         self.parts((self.bits + LEVEL_BITS).min(LAST_BITS)).skip(1)
     }
@@ -74,9 +74,9 @@ impl Taken {
         Self { block: Block { base: address.into(), bits }, table: route.table, refuses: route.refuses }
     }
 
-    /// Whether a shell at `candidate` would take packets from it, or would not get its own: it is for a part of the block,
-    /// or for some network that has the block in it. What is for a quarter of all addresses or more is for everything that
-    /// is not known better.
+    /// Returns whether a shell at `candidate` would take packets from this route, or would not get its own. It does if
+    /// the route is for a part of the block, or for some network that contains it. A route for a quarter of all
+    /// addresses or more counts as a default route.
     fn conflicts(&self, candidate: Block) -> bool {
         candidate.contains(self.block)
             || (self.block.bits >= NETWORK_BITS && !self.refuses && self.block.contains(candidate))

@@ -22,18 +22,18 @@ use super::queue;
 use crate::Emulator;
 use line::{Form, Line, Spec, number};
 
-/// What a command line asks for.
+/// Request of a command line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// What is between the two ends, the outermost first.
+    /// Shells between the two ends, the outermost first.
     pub shells: Vec<Shell>,
-    /// What runs behind them; the user's shell if empty.
+    /// Command that runs behind them; the user's shell if empty.
     pub command: Vec<OsString>,
-    /// How.
+    /// Options of the run.
     pub options: Options,
 }
 
-/// What is between the two ends.
+/// Shell between the two ends.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shell {
     /// `mm-link`.
@@ -49,7 +49,7 @@ pub enum Shell {
 }
 
 impl Shell {
-    /// Whether a seed changes anything. A scenario has its own.
+    /// Returns whether a seed changes anything. A scenario has its own.
     fn is_random(&self) -> bool {
         match self {
             Self::Link(ways, _) => ways.iter().any(|way| way.queue.discipline().random),
@@ -65,46 +65,46 @@ impl Shell {
 pub struct LinkWay {
     /// The trace's file.
     pub trace: PathBuf,
-    /// What waits.
+    /// Queue of the link.
     pub queue: QueueSpec,
-    /// Where the log goes.
+    /// Path of the log.
     pub log: Option<PathBuf>,
 }
 
-/// Which way packets go.
+/// Direction of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// From the command to the world.
+    /// Direction from the command to the world.
     Uplink,
-    /// From the world to the command.
+    /// Direction from the world to the command.
     Downlink,
 }
 
-/// When a link works.
+/// Times at which a link works.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum OnOff {
     /// Mean time off is zero.
     Always,
     /// Mean time on is zero.
     Never,
-    /// In turns.
+    /// Alternation of on and off.
     Turns(Outages),
 }
 
-/// What all shells take.
+/// Options of all shells.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// What runs at the far end, by `sh -c`.
+    /// Command at the far end, run by `sh -c`.
     pub far_command: Option<OsString>,
     /// The run is invalid if more than 1 % of its packets are later than this.
     pub lateness_bound: Dur,
-    /// Where the result goes as JSON.
+    /// Path of the result as JSON.
     pub summary: Option<PathBuf>,
-    /// Of random losses; drawn if none.
+    /// Seed of random losses; drawn if none.
     pub seed: Option<u64>,
     /// Packets pass as mahimahi's shells let them: when the process wakes, which sleeps in whole milliseconds.
     pub wakes: bool,
-    /// What the links run on.
+    /// Emulator of the links.
     pub emulator: Emulator,
     /// Say more.
     pub verbose: bool,
@@ -130,10 +130,10 @@ impl Default for Options {
 /// A command line that cannot be followed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArgumentError {
-    /// What is wrong.
+    /// Error in the line.
     #[error("{problem}\nusage: {usage}")]
     Wrong {
-        /// What, and what was expected.
+        /// Fault and expectation.
         problem: String,
         /// The line as it should be.
         usage: String,
@@ -143,7 +143,7 @@ pub enum ArgumentError {
     Help(String),
 }
 
-/// What all shells take.
+/// Options of all shells.
 const COMMON: &[Spec] = &[
     ("far-command", true, "COMMAND for `sh -c` to run at the far end"),
     ("lateness-bound", true, "MS: a run whose p99 lateness is above is invalid (default 1)"),
@@ -154,10 +154,10 @@ const COMMON: &[Spec] = &[
     ("help", false, "show this"),
 ];
 
-/// Of shells that draw at random.
+/// Options of shells that draw at random.
 const SEED: &[Spec] = &[("seed", true, "NUMBER that what is random comes from (default: another each time)")];
 
-/// Of those where it would change something.
+/// Options of shells whose timing they change.
 const TIMING: &[Spec] =
     &[("timing", true, "mahimahi: packets pass in steps of a millisecond, as there (default exact)")];
 
@@ -318,7 +318,7 @@ fn request(form: &Form, line: Line) -> Result<Request, String> {
     Ok(Request { shells: vec![shell], command: line.command, options })
 }
 
-/// Whether option `name` asks for mahimahi's, and not for `ours`.
+/// Returns whether option `name` asks for mahimahi's behaviour, and not for `ours`.
 fn choice(line: &Line, name: &str, ours: &str) -> Result<bool, String> {
     match line.get(name).map(OsStr::to_string_lossy).as_deref() {
         None => Ok(false),

@@ -12,13 +12,13 @@ use crate::tun::Tun;
 /// The name of the inner device, as with mahimahi.
 const INGRESS: &str = "ingress";
 
-/// Where the command runs, where the world is, and a device in each.
+/// Namespaces of the command and of the world, and a device in each.
 pub struct Ends {
-    /// Where the command runs.
+    /// Namespace of the command.
     pub inner: Namespace,
     /// The inner device.
     pub near: Tun,
-    /// Where the shell was called; without root, a namespace of its own.
+    /// Namespace in which the shell was called; without root, a namespace of its own.
     pub outer: Namespace,
     /// The outer device.
     pub far: Tun,
@@ -26,7 +26,7 @@ pub struct Ends {
     pub block: Block,
     /// The shell stands in another one.
     pub nested: bool,
-    /// Nobody else is outside.
+    /// Flag that the outer namespace has no other processes.
     pub private: bool,
 }
 

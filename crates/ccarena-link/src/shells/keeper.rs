@@ -13,10 +13,10 @@ use super::signals::{self, POLITE, Signals};
 use super::{CANNOT_RUN, NOT_FOUND, say};
 use crate::clock;
 
-/// How the executable is called to be a keeper: then the emulator's process number, then the command.
+/// First argument of the executable as a keeper; the emulator's process number and the command follow.
 pub const NAME: &str = "--keep";
 
-/// How long what the command left behind may take to end when told so.
+/// Time that processes left by the command get to end when asked to.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// The signal of the emulator's end, or of its wish that all ends.

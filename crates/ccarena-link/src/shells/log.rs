@@ -22,13 +22,13 @@ use crate::datagram::Datagram;
 use crate::error::LinkError;
 use crate::fabric::Observer;
 
-/// How often what happened is written.
+/// Interval between two writes of events.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// After this time without packets, opportunities are written nonetheless; events later than this are out of order.
+/// Time without packets after which opportunities are written; events later than this are out of order.
 const SILENCE_MS: u64 = 500;
 
-/// What happened and is not written yet.
+/// Events that are not written yet.
 type Events = Arc<Mutex<Vec<Event>>>;
 
 /// A log that is open.
@@ -44,7 +44,7 @@ pub struct Writing {
     thread: JoinHandle<bool>,
 }
 
-/// What a log's first lines say.
+/// Contents of a log's first lines.
 #[derive(Clone, Copy, Debug)]
 pub struct Head<'a> {
     /// `Uplink` or `Downlink`.
@@ -77,7 +77,7 @@ impl Log {
         Ok(Self { events: Events::default(), out, mahimahi })
     }
 
-    /// Who puts down what happens.
+    /// Returns a recorder of events.
     fn recorder(&self) -> Recorder {
         Recorder { events: self.events.clone(), mahimahi: self.mahimahi }
     }
@@ -139,7 +139,7 @@ pub fn observers<'a>(logs: impl Iterator<Item = Option<&'a Log>>) -> Option<Box<
     all.iter().any(Option::is_some).then(|| Box::new(Recorders(all)) as Box<dyn Observer>)
 }
 
-/// By link.
+/// Recorders by link.
 struct Recorders(Vec<Option<Recorder>>);
 
 impl Recorders {
@@ -211,7 +211,7 @@ struct Schedule {
 }
 
 impl Schedule {
-    /// When the next one comes; none after the only pass.
+    /// Returns the time of the next one; none after the only pass.
     fn next_ms(&self) -> Option<u64> {
         self.trace.opportunities_ms().get(self.index).map(|&ms| self.pass_ms + u64::from(ms))
     }
@@ -231,7 +231,7 @@ struct Out {
     path: PathBuf,
     failed: bool,
     schedule: Schedule,
-    /// What departures left of the opportunities written for this millisecond.
+    /// Bytes that departures left of the opportunities written for this millisecond.
     spare_bytes: u32,
     spare_ms: u64,
 }
@@ -255,7 +255,7 @@ impl Out {
         self.attempt(|out| writeln!(out, "{event}"));
     }
 
-    /// Those up to `until_ms` that are not written yet.
+    /// Writes the opportunities up to `until_ms` that are not written yet.
     fn opportunities(&mut self, until_ms: u64) {
         while let Some(time_ms) = self.schedule.next_ms().filter(|&ms| ms <= until_ms) {
             self.opportunity(time_ms);

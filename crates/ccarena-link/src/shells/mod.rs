@@ -39,7 +39,7 @@ const PREFIX: &str = "MAHIMAHI_SHELL_PREFIX";
 const SENDER: &str = "CCARENA_SENDER_";
 const RECEIVER: &str = "CCARENA_RECEIVER_";
 
-/// What stops a shell before its command runs.
+/// Error that stops a shell before its command runs.
 #[derive(Debug, thiserror::Error)]
 enum ShellError {
     /// The line is wrong, or asks for help.
@@ -53,7 +53,7 @@ enum ShellError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
     /// The scenario is wrong.
@@ -61,7 +61,7 @@ enum ShellError {
     Scenario {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: Box<ScenarioError>,
     },
     /// A file cannot be written.
@@ -69,7 +69,7 @@ enum ShellError {
     Write {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
     /// No addresses are free.
@@ -87,7 +87,7 @@ enum ShellError {
 }
 
 impl ShellError {
-    /// As `ccarena.errors` has them.
+    /// Returns the exit status, as in `ccarena.errors`.
     fn status(&self) -> u8 {
         match self {
             Self::Arguments(ArgumentError::Help(_)) => 0,

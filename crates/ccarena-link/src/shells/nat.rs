@@ -27,7 +27,7 @@ else
 fi
 "#;
 
-/// How long nft may take.
+/// Longest time of nft.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A rule that is in force while this lives.
@@ -92,7 +92,7 @@ impl Translation {
         }
     }
 
-    /// Not by Namespace::command: it is to outlive this process for as long as it takes to remove the rule.
+    /// Starts the command, but not by Namespace::command: it outlives this process until the rule is removed.
     fn spawn(command: &mut Command) -> Result<Self, String> {
         let spawned = command.process_group(0).stdin(Stdio::piped()).stderr(Stdio::null()).spawn();
         let mut holder = spawned.map_err(|e| format!("cannot run {}: {e}", command.get_program().to_string_lossy()))?;

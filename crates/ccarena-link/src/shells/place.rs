@@ -10,11 +10,11 @@ use crate::error::LinkError;
 use crate::namespace::{self, Namespace};
 use crate::network::{End, Network};
 
-/// Where commands run.
+/// Place in which commands run.
 pub struct Place {
-    /// What stands before the prompt.
+    /// Text before the prompt.
     pub prefix: String,
-    /// What commands find in their environment.
+    /// Environment variables of commands.
     pub variables: Vec<(String, OsString)>,
     /// The devices.
     pub devices: Devices,
@@ -23,9 +23,9 @@ pub struct Place {
 
 /// The devices between which packets are carried.
 pub enum Devices {
-    /// Of mahimahi's shells.
+    /// Namespaces of mahimahi's shells.
     Ends(Ends),
-    /// Of a scenario's flows.
+    /// Namespaces of a scenario's flows.
     Network(Network),
 }
 
@@ -66,7 +66,7 @@ impl Place {
         Ok(Self { prefix, variables, devices: Devices::Ends(ends), _translation: translation.and_then(Result::ok) })
     }
 
-    /// Where the command runs.
+    /// Returns the namespace of the command.
     pub fn near(&self) -> &Namespace {
         match &self.devices {
             Devices::Ends(ends) => &ends.inner,
@@ -74,7 +74,7 @@ impl Place {
         }
     }
 
-    /// Where the far command runs.
+    /// Returns the namespace of the far command.
     pub fn far(&self) -> &Namespace {
         match &self.devices {
             Devices::Ends(ends) => &ends.outer,
@@ -124,7 +124,7 @@ fn flow_variables(flows: usize) -> Vec<(String, OsString)> {
     variables
 }
 
-/// What mahimahi's shell puts before the prompt.
+/// Returns the text that mahimahi's shell puts before the prompt.
 pub fn prefix(shell: &Shell) -> String {
     let arrow = |direction: &Direction| if *direction == Direction::Uplink { "up" } else { "down" };
     match shell {

@@ -1,4 +1,4 @@
-//! What a shell is to run, checked, and its links, running.
+//! Checked plan of a shell, and its running links.
 
 use std::ops::Range;
 use std::os::fd::RawFd;
@@ -21,20 +21,20 @@ use crate::error::LinkError;
 /// A link that serves at once: loss and outages alone.
 const AT_ONCE: Rate = Rate(1_000_000_000_000);
 
-/// How long mahimahi's link and delay sleep between looks at their queues, and how much longer: poll(2) in whole milliseconds,
-/// to which the kernel adds 50 µs (the timer slack), and then takes its time (docs/fidelity.md).
+/// Times that mahimahi's link and delay sleep between looks at their queues, and their excess. They call poll(2) in
+/// whole milliseconds, to which the kernel adds 50 µs (the timer slack) and the time of waking (docs/fidelity.md).
 const WAKES: Dur = Dur::from_micros(1050);
 const WAKES_LATE: Dur = Dur::from_micros(20);
 
-/// What is to run. Everything that can be wrong with the arguments has been looked at.
+/// Plan of a shell with checked arguments.
 pub struct Plan<'a> {
     scenario: Scenario,
-    /// What packets to the world cross, and those from it.
+    /// Ways of packets to the world, and from it.
     ways: [Way; 2],
     traced: Vec<Traced<'a>>,
 }
 
-/// Where packets go in one direction: a delay, and then links of the scenario, each of which delays after it has served.
+/// Way of packets in one direction: a delay, and then links of the scenario, each of which delays after it has served.
 #[derive(Default)]
 struct Way {
     delay: Dur,
@@ -43,7 +43,7 @@ struct Way {
 
 /// A link that serves by a trace.
 struct Traced<'a> {
-    /// Its number in the scenario.
+    /// Number of the link in the scenario.
     link: usize,
     name: &'static str,
     way: &'a LinkWay,
@@ -54,7 +54,7 @@ struct Traced<'a> {
     enclosing: String,
 }
 
-/// What a shell is to packets of one direction.
+/// Effect of a shell on packets of one direction.
 enum Hop<'a> {
     Nothing,
     Delay(Dur),
@@ -64,13 +64,13 @@ enum Hop<'a> {
 
 /// Links that run.
 pub struct Links {
-    /// They.
+    /// Running links.
     pub running: Running,
-    /// Their names.
+    /// Names of the links.
     pub names: Vec<String>,
-    /// Their logs.
+    /// Logs of the links.
     pub logs: Vec<Writing>,
-    /// When the trace is over, on the machine's clock.
+    /// Time at which the trace is over, on the machine's clock.
     pub ends_ns: Option<u64>,
 }
 
@@ -183,7 +183,7 @@ impl<'a> Plan<'a> {
         Ok(Links { running, names: names(&self.scenario), logs, ends_ns })
     }
 
-    /// How many flows there are.
+    /// Returns the number of flows.
     pub fn flows(&self) -> usize {
         self.scenario.flows.len()
     }
@@ -198,7 +198,8 @@ fn names(scenario: &Scenario) -> Vec<String> {
     scenario.links.iter().map(|link| link.name.clone()).collect()
 }
 
-/// What `shell` is to packets of way number `way`. If it stands `alone`, each way has a link to be told of.
+/// Returns the effect of `shell` on packets of way number `way`. If it stands `alone`, each way has a link to report
+/// on.
 fn hop(shell: &Shell, way: usize, wakes: bool, alone: bool) -> Hop<'_> {
     let changed = |direction: &Direction| (*direction == Direction::Downlink) == (way == 1);
     let link = |spec| Hop::Link(Box::new(spec));

@@ -67,7 +67,7 @@ pub fn read(kind: &str, args: &str) -> Result<QueueSpec, String> {
         .map_err(|refusal| format!("queue argument {}: expected {}", refusal.param, refusal.expected))
 }
 
-/// What a log's header calls it, as `AbstractPacketQueue::to_string` does.
+/// Returns the name in a log's header, as `AbstractPacketQueue::to_string` does.
 #[must_use]
 pub fn label(spec: &QueueSpec) -> String {
     let name = spec.discipline().name;

@@ -26,7 +26,7 @@ use crate::namespace::Namespace;
 /// The status of a shell whose trace has ended, as with mahimahi.
 const TRACE_ENDED: u8 = 77;
 
-/// How long a far command may take until it listens.
+/// Longest time until a far command listens.
 const FAR_START: Duration = Duration::from_secs(2);
 
 /// The longest sleep without a signal.

@@ -3,16 +3,16 @@
 use std::io;
 use std::time::Duration;
 
-/// What ends a command politely, as far as it goes with it.
+/// Signals that ask a command to end.
 pub const POLITE: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
-/// What the kernel takes as a timeout.
+/// Longest timeout that the kernel accepts.
 const LONGEST_S: u64 = 1_000_000_000;
 
 /// A signal that came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signal {
-    /// Which.
+    /// Number of the signal.
     pub number: i32,
     /// A terminal sent it (Ctrl-C): to the command too.
     pub of_terminal: bool,
@@ -75,7 +75,7 @@ pub fn send(pid: u32, number: i32) {
     }
 }
 
-/// Whether process `pid`, a child, has not ended.
+/// Returns whether process `pid`, a child, has not ended.
 pub fn lives(pid: u32) -> bool {
     #[allow(unsafe_code, reason = "the standard library waits only for children whose handle it has")]
     // SAFETY: an information of zeroes is valid, and lives through the call, which fills it. WNOWAIT leaves the child to
@@ -106,12 +106,12 @@ fn prctl(option: i32, value: i32) -> io::Result<()> {
     }
 }
 
-/// How a process that was a child ended: its exit status, or 128 and the number of the signal, as shells count.
+/// End of a child process: its exit status, or 128 and the number of the signal, as shells count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// Which.
+    /// Process id.
     pub pid: u32,
-    /// How.
+    /// Exit status.
     pub status: u8,
 }
 

@@ -1,4 +1,4 @@
-//! What a shell says at its end: one line, and a document for programs.
+//! Report of a shell at its end: one line, and a document for programs.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ pub struct Summary {
     pub seed: u64,
     /// The command's exit status.
     pub status: u8,
-    /// How long it ran.
+    /// Length of the run.
     pub duration: Dur,
     links: Vec<serde_json::Value>,
     packets: u64,
@@ -31,7 +31,8 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Of the links `names` that `outcome` tells of, judged by `bound`; the devices at their ends dropped `overruns` packets.
+    /// Returns the summary of the links `names` from `outcome`, judged by `bound`; the devices at their ends dropped
+    /// `overruns` packets.
     pub fn new(outcome: &Outcome, names: &[String], bound: Dur, overruns: u64, about: (String, u64, u8, Dur)) -> Self {
         let link = |(link, name): (&ccarena_net::Link<crate::Datagram>, &String)| {
             let s = link.stats;

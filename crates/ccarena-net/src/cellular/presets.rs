@@ -1,11 +1,14 @@
-//! The presets, each with the published figures that it was fitted to.
+//! Presets of cellular links, each with the published figures that it was fitted to.
 //!
-//! The figures are of the recordings that come with mahimahi (made with Saturator by Winstein et al., "Stochastic forecasts
-//! achieve high throughput and low delay over cellular networks", Sprout, NSDI 2013) and with Orca (Abbasloo et al.,
-//! "Classic meets modern", SIGCOMM 2020). Where nothing was published the parameters are assumptions: the outages of the
-//! presets without outage figures, and the variability and memory of UMTS, which lie near its neighbours'. No table gives
-//! `burst_packets`: it is what the index of dispersion of 1 ms counts asks for where a recording was at hand (T-Mobile
-//! driving 4.3, Verizon and AT&T 1.45, EV-DO 1.4, New York 1), and what fits best for T-Mobile short (2).
+//! The figures are of the recordings that come with mahimahi and with Orca. Sources: Winstein et
+//! al., "Stochastic forecasts achieve high throughput and low delay over cellular networks"
+//! (Sprout, recorded with Saturator), NSDI 2013. Abbasloo et al., "Classic meets modern", SIGCOMM
+//! 2020. If nothing was published, the parameters are assumptions: the outages of the presets
+//! without outage figures, and the variability and memory of UMTS, which lie near its neighbours'.
+//!
+//! No table gives `burst_packets`. If a recording was available, it follows from the index of
+//! dispersion of 1 ms counts: T-Mobile driving 4.3, Verizon and AT&T 1.45, EV-DO 1.4, New York 1.
+//! For T-Mobile short it is the best fit (2).
 
 use super::{Brownian, Cox, Model, Preset, Published};
 

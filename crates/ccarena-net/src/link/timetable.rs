@@ -10,7 +10,7 @@ use ccarena_cc::types::Time;
 use super::LinkStats;
 use crate::queues::Room;
 
-/// Beside the number of a flow: the packet is not counted for it.
+/// Flag in the number of a flow: the packet is not counted for it.
 const UNCOUNTED: u32 = 1 << 31;
 
 /// A packet that has not left yet.
@@ -18,7 +18,7 @@ const UNCOUNTED: u32 = 1 << 31;
 struct Entry {
     departs: Time,
     bytes: u32,
-    /// Its flow, perhaps [`UNCOUNTED`].
+    /// Flow of the packet, perhaps with [`UNCOUNTED`].
     flow: u32,
 }
 
@@ -30,12 +30,12 @@ pub struct Left {
     pub flow: u32,
 }
 
-/// What is on a link, and when each packet leaves.
+/// Timetable of a link: its packets, and the time at which each leaves.
 #[derive(Debug)]
 pub struct Timetable {
     entries: VecDeque<Entry>,
     bytes: u64,
-    /// When the newest packet leaves, or left.
+    /// Time at which the newest packet leaves, or left.
     last: Time,
     room: Room,
     /// The first packet is in transmission, and takes no room.
@@ -43,24 +43,25 @@ pub struct Timetable {
 }
 
 impl Timetable {
-    /// That of an idle link whose queue holds `room`, besides the packet in transmission if the link `transmits`.
+    /// Returns the timetable of an idle link whose queue holds `room`, besides the packet in
+    /// transmission if the link `transmits`.
     pub fn new(room: Room, transmits: bool) -> Self {
         Self { entries: VecDeque::new(), bytes: 0, last: Time::ZERO, room, transmits }
     }
 
-    /// When the newest packet leaves, or left.
+    /// Returns the time at which the newest packet leaves, or left.
     #[inline]
     pub fn last(&self) -> Time {
         self.last
     }
 
-    /// When the first packet leaves; never if there is none.
+    /// Returns the time at which the first packet leaves; never if there is none.
     #[inline]
     pub fn next(&self) -> Time {
         self.entries.front().map_or(Time::NEVER, |first| first.departs)
     }
 
-    /// Whether the queue has room for a packet of `bytes`.
+    /// Returns whether the queue has room for a packet of `bytes`.
     #[inline]
     pub fn fits(&self, bytes: u32) -> bool {
         let (mut packets, mut waiting) = (self.entries.len(), self.bytes);
@@ -101,7 +102,7 @@ impl Timetable {
         self.entries.len()
     }
 
-    /// Their IP bytes.
+    /// Returns their IP bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

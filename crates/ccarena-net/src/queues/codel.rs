@@ -1,12 +1,18 @@
-//! CoDel, "Controlled Delay" (RFC 8289), as Linux does it (`include/net/codel_impl.h`, `net/sched/sch_codel.c`).
+//! CoDel, "Controlled Delay" (RFC 8289), as Linux does it (`include/net/codel_impl.h`,
+//! `net/sched/sch_codel.c`).
 //!
-//! A packet whose sojourn time, like that of all packets for an interval before it, was at least the target is dropped
-//! as it would leave; further drops follow at intervals that shrink with the square root of their number.
+//! A packet is dropped when it would leave, if its sojourn time was at least the target, as that of
+//! all packets for an interval before it. Further drops follow at intervals that shrink with the
+//! square root of their number.
 //!
-//! Where Linux and RFC 8289 §5 differ, this follows Linux: the reciprocal square root comes from one Newton step in 16-bit
-//! fixed point for each drop, so that the first gaps are 100, 50, 56.2, 48.8, … ms where the law says 100, 70.7, 57.7,
-//! 50, … ms; a next episode starts from the drops of the last (`count - lastcount`); one MTU (1500 bytes of IP) of
-//! backlog is exempt instead of the largest packet seen.
+//! Where Linux and RFC 8289 §5 differ, this follows Linux:
+//!
+//! - The reciprocal square root comes from one Newton step in 16-bit fixed point for each drop. The
+//!   first gaps are therefore 100, 50, 56.2, 48.8, … ms, where the formula gives 100, 70.7, 57.7,
+//!   50, … ms.
+//! - A next episode starts from the drops of the last (`count - lastcount`).
+//! - One MTU (1500 bytes of IP) of backlog is exempt instead of the largest packet seen.
+//!
 //! Departure from Linux: its clock ticks every 1024 ns, ours every nanosecond.
 
 use ccarena_cc::types::{Dur, Time};
@@ -33,7 +39,7 @@ pub(super) const INTERVAL_MS: Param = Param {
     doc: "time in ms for which sojourn times stay above the target before the first drop: a worst-case RTT (RFC 8289 §4.2)",
 };
 
-/// Whether ECN-capable packets are marked.
+/// Parameter that marks ECN-capable packets instead of dropping them.
 pub(super) const ECN: Param = Param {
     name: "ecn",
     default: 0.0,
@@ -42,7 +48,7 @@ pub(super) const ECN: Param = Param {
     doc: "mark ECN-capable packets instead of dropping them (RFC 3168)",
 };
 
-/// This discipline's registry entry.
+/// Registry entry of this discipline.
 pub const DISCIPLINE: Discipline = Discipline {
     name: "codel",
     summary: "Controlled Delay, RFC 8289, as Linux: drops at the head while packets wait too long",
@@ -128,7 +134,7 @@ pub(super) struct State {
     /// 1/√count as a 16-bit fraction.
     reciprocal_root: u16,
     dropping: bool,
-    /// When packets will have been late for an interval; none while they are not.
+    /// Time at which packets will have been late for an interval; none while they are not.
     first_above: Option<Time>,
     /// The next drop, or the last one when not dropping.
     drop_next: Time,

@@ -1,14 +1,17 @@
-//! A first-in-first-out queue that makes room for an arrival by dropping what has waited longest, so that a sender learns
-//! of congestion one queueing delay sooner than with drop-tail (Lakshman, Neidhardt and Ott, "The drop from front
-//! strategy in TCP and in TCP over ATM", INFOCOM 1996). As mahimahi's `drophead`: an arrival that is larger than the
-//! limit empties the queue and is dropped itself.
+//! Queue in first-in-first-out order that makes room for an arrival by dropping the packet that has
+//! waited longest.
+//!
+//! A sender therefore learns of congestion one queueing delay sooner than with drop-tail. Source:
+//! Lakshman, Neidhardt and Ott, "The drop from front strategy in TCP and in TCP over ATM", INFOCOM
+//! 1996. As in mahimahi's `drophead`, an arrival that is larger than the limit empties the queue
+//! and is dropped itself.
 
 use ccarena_cc::types::Time;
 
 use super::limit::Room;
 use super::{Discipline, Infinite, Item, LimitRule, Queue, QueueSpec, Setting};
 
-/// This discipline's registry entry.
+/// Registry entry of this discipline.
 pub const DISCIPLINE: Discipline = Discipline {
     name: "drophead",
     summary: "first in, first out; the oldest packets are dropped to make room for an arrival",

@@ -5,7 +5,7 @@ use ccarena_cc::types::Time;
 use super::limit::Room;
 use super::{Discipline, Infinite, Item, LimitRule, Queue, QueueSpec, Setting};
 
-/// This discipline's registry entry.
+/// Registry entry of this discipline.
 pub const DISCIPLINE: Discipline = Discipline {
     name: "droptail",
     summary: "first in, first out; an arrival that does not fit is dropped",
@@ -19,7 +19,7 @@ pub const DISCIPLINE: Discipline = Discipline {
 /// A first-in-first-out queue with a limit.
 #[derive(Debug)]
 pub struct DropTail<T> {
-    /// What waits, behind the packet in service, if that has stayed.
+    /// Packets that wait behind the packet in service, if that has stayed.
     fifo: Infinite<T>,
     room: Room,
     /// Size of the packet in service, if it has stayed.
@@ -33,7 +33,7 @@ impl<T: Item> DropTail<T> {
         Self { fifo: Infinite::empty(), room: Room::new(spec.limit, setting.bdp_bytes), serving: None }
     }
 
-    /// What it holds.
+    /// Returns its capacity.
     #[must_use]
     pub fn room(&self) -> Room {
         self.room

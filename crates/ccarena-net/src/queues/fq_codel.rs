@@ -15,7 +15,7 @@ use super::stamped::Stamped;
 use super::{Discipline, Infinite, Item, Limit, LimitRule, Param, Queue, QueueSpec, Setting};
 use crate::rng::mix;
 
-/// This discipline's registry entry.
+/// Registry entry of this discipline.
 pub const DISCIPLINE: Discipline = Discipline {
     name: "fq_codel",
     summary: "FlowQueue-CoDel, RFC 8290, as Linux: fair queueing between flows, CoDel within each",

@@ -6,7 +6,7 @@ use ccarena_cc::types::Time;
 
 use super::{Discipline, Item, LimitRule, Queue, QueueSpec, Setting};
 
-/// This discipline's registry entry.
+/// Registry entry of this discipline.
 pub const DISCIPLINE: Discipline = Discipline {
     name: "infinite",
     summary: "first in, first out, without limit: delay is the only sign of congestion",

@@ -1,11 +1,11 @@
-//! How much a queue holds.
+//! Limits of queues.
 
 use ccarena_cc::Param;
 
 /// IP bytes of a full-size Ethernet packet: no queue whose limit is in BDP is smaller.
 pub(super) const FULL_PACKET_BYTES: u64 = 1500;
 
-/// How much a queue holds. The packet in service is not in the queue.
+/// Limit of a queue. The packet in service is not in the queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Limit {
     /// Packets.
@@ -30,7 +30,7 @@ pub const LIMITS: &[Param] = &[
 ];
 
 impl Limit {
-    /// Its entry in [`LIMITS`] and its amount.
+    /// Returns its entry in [`LIMITS`] and its amount.
     #[must_use]
     pub fn param(self) -> (&'static Param, f64) {
         match self {
@@ -41,14 +41,14 @@ impl Limit {
     }
 }
 
-/// Whether a discipline takes a limit.
+/// Rule of a discipline about limits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LimitRule {
-    /// It has none.
+    /// The discipline has no limit.
     Unlimited,
-    /// It has to be given one.
+    /// The discipline must be given a limit.
     Required,
-    /// It takes one, and has this otherwise.
+    /// The discipline takes a limit, and has this default.
     Default(Limit),
 }
 
@@ -60,7 +60,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// What `limit` comes to; `bdp_bytes` is what a limit in BDP multiplies.
+    /// Returns the room for `limit`; `bdp_bytes` is the factor of a limit in BDP.
     #[must_use]
     pub fn new(limit: Option<Limit>, bdp_bytes: u64) -> Self {
         let (packets, bytes) = match limit {
@@ -79,7 +79,7 @@ impl Room {
         self.holds(packets + 1, bytes + u64::from(more))
     }
 
-    /// So many packets and bytes are within the limit.
+    /// Returns whether `packets` and `bytes` are within the limit.
     #[inline]
     #[must_use]
     pub fn holds(&self, packets: usize, bytes: u64) -> bool {

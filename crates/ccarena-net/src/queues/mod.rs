@@ -1,6 +1,6 @@
 //! Queue disciplines. One file holds each; adding one costs that file and a line in `disciplines!`.
 
-/// What a discipline with all its packets in one `fifo` says of them.
+/// Defines the backlog functions of a discipline with all its packets in one `fifo`.
 macro_rules! backlog_of_fifo {
     () => {
         #[inline]
@@ -33,15 +33,15 @@ use ccarena_cc::types::Time;
 pub use limit::{LIMITS, Limit, LimitRule, Room};
 pub use spec::{Discipline, Params, QueueSpec, Refusal, Setting};
 
-/// What a queue holds.
+/// Packet that a queue holds.
 pub trait Item: Send + Sync {
     /// IP bytes on the wire.
     fn bytes(&self) -> u32;
 
-    /// What its packets have in common with those of its flow alone, for disciplines that keep flows apart.
+    /// Returns a key that only packets of one flow share, for disciplines that separate flows.
     fn flow(&self) -> u64;
 
-    /// It may be marked instead of dropped (RFC 3168: ECT).
+    /// Returns whether it may be marked instead of dropped (RFC 3168: ECT).
     fn ecn_capable(&self) -> bool;
 
     /// Marks it: congestion experienced.
@@ -117,7 +117,7 @@ macro_rules! disciplines {
     ($($file:ident: $queue:ident),* $(,)?) => {
         $(mod $file; pub use $file::$queue;)*
 
-        /// Which discipline.
+        /// Kind of discipline.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Kind {
             $(#[doc = concat!("[`", stringify!($queue), "`].")] $queue,)*
@@ -127,7 +127,7 @@ macro_rules! disciplines {
             /// All of them, by name.
             pub const ALL: &[Self] = &[$(Self::$queue),*];
 
-            /// Its registry entry.
+            /// Returns its registry entry.
             #[must_use]
             pub const fn discipline(self) -> &'static Discipline {
                 match self {

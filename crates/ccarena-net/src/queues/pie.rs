@@ -1,13 +1,18 @@
-//! PIE, "Proportional Integral controller Enhanced" (RFC 8033), with the enhancements of its §5 that Linux has too
-//! (`net/sched/sch_pie.c` with `dq_rate_estimator`).
+//! Queue with PIE, "Proportional Integral controller Enhanced" (RFC 8033), and the enhancements of
+//! its §5 that Linux has too (`net/sched/sch_pie.c` with `dq_rate_estimator`).
 //!
-//! Arrivals are dropped with a probability that a proportional-integral controller moves every `update_ms`, so that the
-//! queueing delay, estimated as backlog over departure rate (§5.2), comes to the target.
+//! Arrivals are dropped with a probability that a proportional-integral controller moves every
+//! `update_ms`. It brings the queueing delay, estimated as backlog over departure rate (§5.2), to
+//! the target.
 //!
-//! Departures. The updates that a timer would have made are made up for before each packet, with the backlog as it then
-//! is, which is what the timer would have seen. A measurement of the departure rate starts after the packet that starts
-//! it, so that no packet's bytes count without its time, and the average is over time per byte, weighted as §5.2 weights
-//! it. PIE is always active (§5.3 is optional). As in Linux, a delay above 250 ms adds 2 % to the probability.
+//! Departures:
+//!
+//! - Updates of the timer are caught up before each packet, with the backlog at that time, which is
+//!   what the timer would have seen.
+//! - A measurement of the departure rate starts after the packet that starts it, so that no
+//!   packet's bytes count without its time. The average is over time per byte, weighted as in §5.2.
+//! - PIE is always active (§5.3 is optional).
+//! - As in Linux, a delay above 250 ms adds 2 % to the probability.
 
 use ccarena_cc::types::{Dur, Time};
 
@@ -16,7 +21,7 @@ use super::limit::{FULL_PACKET_BYTES, Room};
 use super::{Discipline, Infinite, Item, Limit, LimitRule, Param, Queue, QueueSpec, Setting};
 use crate::rng::Stream;
 
-/// This discipline's registry entry.
+/// Registry entry of this discipline.
 pub const DISCIPLINE: Discipline = Discipline {
     name: "pie",
     summary: "Proportional Integral controller Enhanced, RFC 8033: drops arrivals to hold a target delay",
@@ -266,7 +271,8 @@ mod tests {
         build(&QueueSpec::new(Kind::Pie, limit, &given, false).expect("valid"), &setting(0))
     }
 
-    /// What an open-loop source of `per_s` packets of 1500 bytes per second does to a link of one per ms.
+    /// Outcome of an open-loop source of `per_s` packets of 1500 bytes per second on a link of one
+    /// per ms.
     #[derive(Default)]
     struct Outcome {
         /// Queueing delay in ms, each ms.

@@ -17,7 +17,7 @@ use super::limit::{FULL_PACKET_BYTES, Room};
 use super::{Discipline, Infinite, Item, Limit, LimitRule, Param, Params, Queue, QueueSpec, Refusal, Setting};
 use crate::rng::Stream;
 
-/// This discipline's registry entry.
+/// Registry entry of this discipline.
 pub const DISCIPLINE: Discipline = Discipline {
     name: "red",
     summary: "Random Early Detection, Floyd and Jacobson 1993: drops arrivals by the average length of the queue",
@@ -77,7 +77,7 @@ pub struct Red<T> {
     weight: f64,
     /// Average length in bytes.
     average: f64,
-    /// Since when the queue is empty, if it is.
+    /// Time since which the queue is empty, if it is.
     idle_since: Option<Time>,
     /// Time that a full-size packet takes, in seconds.
     packet_s: f64,
@@ -124,9 +124,10 @@ impl<T: Item + Send + Sync> Red<T> {
         }
     }
 
-    /// Whether an arrival is dropped or marked, with probability p / (1 - count·p), which makes the gaps between drops
-    /// uniform instead of geometric (§7, method 2). As in Fig. 2, `count` includes the arrival, so that gaps after a drop
-    /// are 1 to 1/p - 1; §7's text, which does not count it, has 1 to 1/p.
+    /// Returns whether an arrival is dropped or marked, with probability p / (1 - count·p). This
+    /// makes the gaps between drops uniform instead of geometric (§7, method 2). As in Fig. 2,
+    /// `count` includes the arrival, so that gaps after a drop are 1 to 1/p - 1; §7's text, which
+    /// does not count it, has 1 to 1/p.
     #[inline]
     fn chosen(&mut self, p: f64) -> bool {
         let count = self.count.map_or(0, |c| c.saturating_add(1));

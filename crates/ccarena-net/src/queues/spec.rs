@@ -11,28 +11,28 @@ use crate::rng::Stream;
 /// A registered discipline, for listings and for the scenario's checks.
 #[derive(Clone, Copy, Debug)]
 pub struct Discipline {
-    /// Its name in a scenario.
+    /// Name in a scenario.
     pub name: &'static str,
     /// One line: what it does and its source.
     pub summary: &'static str,
-    /// Whether it takes a limit.
+    /// Rule about its limit.
     pub limit: LimitRule,
-    /// Its parameters besides the limit.
+    /// Parameters besides the limit.
     pub params: &'static [Param],
-    /// What its parameters have to be to one another, checked after each alone.
+    /// Check of the parameters against each other, after each alone.
     pub check: fn(&Params) -> Result<(), Refusal>,
     /// Mahimahi's differs: `compat: mahimahi` asks for that.
     pub mahimahi: bool,
-    /// It draws at random.
+    /// The discipline draws at random.
     pub random: bool,
 }
 
 /// A parameter that does not fit the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Its name.
+    /// Name of the parameter.
     pub param: &'static str,
-    /// What was expected.
+    /// Expectation.
     pub expected: String,
 }
 
@@ -75,11 +75,11 @@ impl Params {
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueueSpec {
     pub(super) kind: Kind,
-    /// How much it holds; no limit if none.
+    /// Limit; none for no limit.
     pub limit: Option<Limit>,
-    /// Its other parameters, complete.
+    /// Other parameters, complete.
     pub params: Params,
-    /// As mahimahi does it, errors included.
+    /// Mahimahi's version, errors included.
     pub mahimahi: bool,
 }
 
@@ -132,7 +132,7 @@ impl Default for QueueSpec {
     }
 }
 
-/// What a queue may know of the link behind it.
+/// Facts of the link behind a queue that the queue may use.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// The bandwidth-delay product that a limit in BDP multiplies.

@@ -35,7 +35,7 @@ pub const ROUTER: Description = Description {
     on_the_wire: true,
 };
 
-/// How long a flow counts after its last packet, if the scenario does not say.
+/// Time after its last packet for which a flow counts, if the scenario does not set it.
 pub const DEFAULT_IDLE: Dur = Dur::from_millis(250);
 
 const NONE: u32 = u32::MAX;
@@ -78,7 +78,7 @@ struct Imperfect {
     bits: u32,
     missing: f64,
     stream: Stream,
-    /// When the next measurement is due.
+    /// Time of the next measurement.
     due: Time,
     /// Measurements with the time from which on they are offered, oldest first; none is one that is missing.
     waiting: VecDeque<(Time, Option<Rate>)>,
@@ -103,7 +103,7 @@ impl Imperfect {
         })
     }
 
-    /// Whether a measurement is due at `now`.
+    /// Returns whether a measurement is due at `now`.
     fn measures(&self, now: Time) -> bool {
         now >= self.due
     }
@@ -116,7 +116,7 @@ impl Imperfect {
         self.waiting.push_back((now + self.late, (!missing).then(|| Rate(significant(seen, self.bits)))));
     }
 
-    /// What is written into packets at `now`; none leaves them as they are.
+    /// Returns the rate to write into packets at `now`; none leaves them as they are.
     fn offer(&mut self, now: Time) -> Option<Rate> {
         while let Some(&(from, rate)) = self.waiting.front() {
             if from > now {
@@ -161,7 +161,7 @@ impl AcctRouter {
         self.active
     }
 
-    /// What each active flow is offered of `capacity`; all of it while none is active.
+    /// Returns the offer of `capacity` to each active flow; all of it while none is active.
     #[inline]
     pub fn offer(&mut self, capacity: Rate, now: Time) -> Rate {
         let active = self.active(now).max(1);

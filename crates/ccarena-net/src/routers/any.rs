@@ -19,7 +19,7 @@ pub const ROUTER: Description = Description {
 
 /// The routers of the schemes that have sent something.
 pub struct Any {
-    /// It counts all flows, and so is there from the beginning.
+    /// Router without faults. It counts all flows, and so exists from the beginning.
     acct: AcctRouter,
     abc: Option<Marker>,
     xcp: Option<FeedbackRouter>,

@@ -13,19 +13,19 @@ use crate::service::Service;
 /// A registered kind of router, for listings and for the scenario's checks.
 #[derive(Clone, Copy, Debug)]
 pub struct Description {
-    /// Its name in a scenario.
+    /// Name in a scenario.
     pub name: &'static str,
     /// One line: what it tells whom, and its source.
     pub summary: &'static str,
-    /// Its parameters.
+    /// Parameters of the router.
     pub params: &'static [Param],
     /// The emulator can write what it says into packets of real TCP.
     pub on_the_wire: bool,
 }
 
-/// What a router sees of its link as a packet leaves.
+/// State of its link that a router sees as a packet leaves.
 pub struct Sight<'a> {
-    /// When.
+    /// Current time.
     pub now: Time,
     /// The link's service.
     pub service: &'a mut Service,
@@ -33,14 +33,14 @@ pub struct Sight<'a> {
     pub backlog_bytes: u64,
 }
 
-/// What a router sees of a packet.
+/// Parts of a packet that a router sees.
 #[derive(Debug)]
 pub struct Header<'a> {
     /// The flow it counts for: a small number.
     pub flow: u32,
     /// IP bytes.
     pub bytes: u32,
-    /// What its sender asks, as routers before have changed it, and now this one may.
+    /// Request of its sender, as changed by previous routers; this router may change it too.
     pub signal: &'a mut Signal,
 }
 
@@ -54,7 +54,7 @@ impl Header<'_> {
     }
 }
 
-/// What a router does to the packets of a link.
+/// Treatment of a link's packets by a router.
 pub trait Router: Send + Sync {
     /// `packet` reaches the queue, in which `backlog_bytes` wait.
     fn on_arrival(&mut self, packet: &Header<'_>, now: Time, backlog_bytes: u64);
@@ -62,13 +62,13 @@ pub trait Router: Send + Sync {
     /// `packet` leaves: what is written now does not age in the queue that it is about.
     fn on_departure(&mut self, packet: &mut Header<'_>, sight: &mut Sight<'_>);
 
-    /// Before the first packet: where a router that draws has its numbers from.
+    /// Takes the source of random numbers, before the first packet, for a router that draws.
     fn draws_from(&mut self, _stream: Stream) {}
 }
 
 /// A router of any kind. That of trainings is known to the compiler, as the commonest [queue](crate::queues::AnyQueue) is.
 pub enum AnyRouter {
-    /// That of trainings.
+    /// Router of trainings.
     Acct(Box<AcctRouter>),
     /// Any other.
     Other(Box<dyn Router>),
@@ -102,9 +102,9 @@ impl Router for AnyRouter {
 /// A kind of router with its parameters, checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RouterSpec {
-    /// Which.
+    /// Kind of router.
     pub kind: Kind,
-    /// Its parameters, complete.
+    /// Parameters, complete.
     pub params: Params,
 }
 
@@ -128,7 +128,7 @@ macro_rules! routers {
     ($($file:ident: $router:ident),* $(,)?) => {
         $(pub mod $file; pub use $file::$router;)*
 
-        /// Which kind of router.
+        /// Kind of router.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Kind {
             $(#[doc = concat!("[`", stringify!($router), "`].")] $router,)*
@@ -138,7 +138,7 @@ macro_rules! routers {
             /// All of them, by name.
             pub const ALL: &[Self] = &[$(Self::$router),*];
 
-            /// Its registry entry.
+            /// Returns its registry entry.
             #[must_use]
             pub const fn description(self) -> &'static Description {
                 match self {

@@ -49,8 +49,8 @@ pub struct FeedbackRouter {
     gamma: f64,
     begun: Time,
     interval: Dur,
-    /// Of the interval so far: bytes that came, Σ rtt s / cwnd and Σ rtt² s / cwnd (seconds), Σ s of packets that take
-    /// feedback, and the least backlog.
+    /// Sums of the interval so far: bytes that came, Σ rtt s / cwnd and Σ rtt² s / cwnd (seconds),
+    /// Σ s of packets that take feedback, and the least backlog.
     came_bytes: f64,
     weight: f64,
     weighted_rtt: f64,

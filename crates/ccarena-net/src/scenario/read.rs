@@ -24,7 +24,7 @@ const MAX_VALUES: usize = 500_000;
 const MAX_NAME: usize = 100;
 const MAX_DELAY_MS: f64 = 100_000.0;
 const MAX_MIN_RTO_MS: f64 = 60_000.0;
-/// What one offloaded packet holds at most.
+/// Largest offloaded packet.
 const MAX_BURST_BYTES: u32 = 65_536;
 /// Slots of Hercules' session limiter.
 const DEFAULT_SLOT: Dur = Dur::from_millis(100);
@@ -138,7 +138,7 @@ fn service(at: &At<'_>) -> Result<ServiceSpec> {
     })
 }
 
-/// What is made of a trace.
+/// Reads the changes to a trace.
 fn reshape(at: &At<'_>) -> Result<Reshape> {
     let o = at.object(&["length_s", "stretch", "mean_mbps", "grid_ms", "outages", "seed"])?;
     let outages = |at: &At<'_>| {
@@ -329,7 +329,7 @@ fn flow(at: &At<'_>, index: usize, links: &[Link], by_name: &BTreeMap<&str, usiz
     Ok((flow, count as usize))
 }
 
-/// What a flow says about its scheme.
+/// Scheme of a flow, as its document gives it.
 struct Chosen {
     name: String,
     spec: Option<Arc<Spec>>,
@@ -387,7 +387,7 @@ fn defaults(known: &[Known<'_>]) -> BTreeMap<String, f64> {
     known.iter().map(|p| (p.0.to_string(), p.1)).collect()
 }
 
-/// What field `params` gives.
+/// Reads the field `params`.
 fn params(o: &Object<'_>, known: &[Known<'_>]) -> Result<BTreeMap<String, f64>> {
     let mut params = BTreeMap::new();
     if let Some(at) = o.get("params") {
@@ -476,7 +476,7 @@ fn ack_policy(at: &At<'_>) -> Result<AckPolicy> {
     }))
 }
 
-/// What of TCP's acknowledgements makes no sense where they are QUIC's.
+/// Refuses options of TCP's acknowledgements that QUIC's do not have.
 fn check_quic(o: &Object<'_>, flow: &Flow) -> Result<()> {
     if flow.ack_policy == AckPolicy::Tcp {
         return Ok(());

@@ -4,7 +4,7 @@ use ccarena_cc::types::{Dur, Rate, Time};
 
 use crate::rng::{Stream, unit};
 
-/// Where a piecewise constant rate comes from.
+/// Source of a piecewise constant rate.
 pub trait Source {
     /// Number of the level in force at `now`.
     fn index(&self, now: Time) -> u64;

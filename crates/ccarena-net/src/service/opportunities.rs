@@ -15,7 +15,7 @@ const MS_NS: i64 = 1_000_000;
 /// The end of time for a trace (146 years): instants up to here plus a trace's length fit in an `i64`.
 const HORIZON_NS: u64 = 1 << 62;
 
-/// How far back a router looks for the capacity of a trace.
+/// Window in which a router measures the capacity of a trace.
 const WINDOW_NS: i64 = 100 * MS_NS;
 
 /// A position in the endlessly repeated trace. Times are signed: an offset puts the pass at hand before the run's start.
@@ -143,7 +143,7 @@ impl Opportunities {
         passes * self.trace.len() as u64 + in_pass - at_seam
     }
 
-    /// How many opportunities stand at the trace's last millisecond.
+    /// Returns the number of opportunities at the trace's last millisecond.
     fn at_end(&self) -> u64 {
         let last = self.trace[self.trace.len() - 1];
         (self.trace.len() - self.trace.partition_point(|&ms| ms < last)) as u64

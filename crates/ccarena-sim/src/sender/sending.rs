@@ -1,4 +1,4 @@
-//! What a sender sends, and when.
+//! Transmission of a sender's segments.
 
 use ccarena_cc::{Bytes, Dur, Rate, RecoveryState, SentInfo, Time};
 
@@ -14,7 +14,7 @@ pub struct Leaving {
     reduced: bool,
 }
 
-/// What leaves in one go.
+/// Segments that leave in one burst.
 #[derive(Default)]
 struct Burst {
     new_data_first: bool,
@@ -103,7 +103,7 @@ impl Sender {
         })
     }
 
-    /// What is asked of routers now. Mostly the same as before: it is not written anew then.
+    /// Reads the current request to routers. It is rarely changed, and only then written anew.
     fn read_request(&mut self) {
         let Some(routers) = self.controller.router_assisted() else { return };
         let request = routers.request();

@@ -145,7 +145,7 @@ impl Sender {
         self.start_timer(Timer::Retransmit, now, timeout);
     }
 
-    /// From now until the first outstanding segment times out (`tcp_rto_delta_us`).
+    /// Returns the time until the first outstanding segment times out (`tcp_rto_delta_us`).
     #[inline]
     pub(super) fn until_timeout(&self, now: Time) -> Dur {
         (self.board.get(self.board.una()).sent + self.rto()).since(now)

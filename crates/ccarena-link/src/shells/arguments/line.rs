@@ -9,7 +9,7 @@ use ccarena_cc::registry::nearest;
 /// An option: its name, whether a value follows, and what it is for; options without a purpose are not listed.
 pub type Spec = (&'static str, bool, &'static str);
 
-/// What the line of one kind of shell looks like.
+/// Form of the command line of one kind of shell.
 #[derive(Clone, Copy, Debug)]
 pub struct Form {
     /// The shell's name.
@@ -20,7 +20,7 @@ pub struct Form {
     pub own: &'static [Spec],
     /// Ours.
     pub common: &'static [&'static [Spec]],
-    /// What it puts a command behind.
+    /// Summary of the kind of link.
     pub summary: &'static str,
 }
 
@@ -35,10 +35,10 @@ pub struct Line {
     pub command: Vec<OsString>,
 }
 
-/// Why a line does not come apart.
+/// Error of a line that cannot be parsed.
 struct Unfit {
     problem: String,
-    /// It may be because of a word of the command's.
+    /// Flag that the cause may be a word of the command's.
     in_command: bool,
 }
 
@@ -124,7 +124,7 @@ impl Form {
         Ok((name.ok_or_else(|| format!("unknown option {text}"))?, (!rest.is_empty()).then(|| rest.into())))
     }
 
-    /// Whether option `name` takes a value.
+    /// Returns whether option `name` takes a value.
     pub fn takes_value(&self, name: &str) -> bool {
         self.specs().any(|(n, value, _)| *n == name && *value)
     }
@@ -152,7 +152,7 @@ impl Form {
 }
 
 impl Line {
-    /// Whether option `name` is given.
+    /// Returns whether option `name` is given.
     pub fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
     }

@@ -1,10 +1,17 @@
-//! Mahimahi's PIE, bug for bug (`src/packet/pie_packet_queue.cc`); it follows draft-ietf-aqm-pie-09 and Linux 4.4.
+//! Mahimahi's PIE, bug for bug (`src/packet/pie_packet_queue.cc`); it follows draft-ietf-aqm-pie-09
+//! and Linux 4.4.
 //!
-//! Where it differs from RFC 8033 and our [`Pie`](super::super::Pie): α and β, which are per second, multiply delays in
-//! milliseconds, so that with the divisors 128, 32 and 16 where RFC 8033 has 8, 2 and 1 every step is 62.5 times as large
-//! and the delay is about twice the target under a steady overload; the probability is updated every 30 ms; delays and
-//! rates are whole milliseconds and bytes per ms; there is no burst allowance before the queue has once been busy and calm
-//! again, and then both updates and measurements spend it; neither derandomisation nor ECN nor a cap on steps.
+//! It differs from RFC 8033 and our [`Pie`](super::super::Pie):
+//!
+//! - α and β, which are per second, multiply delays in milliseconds. With the divisors 128, 32 and
+//!   16 instead of 8, 2 and 1, every step is 62.5 times as large. Under a steady overload the delay is
+//!   about twice the target.
+//! - The probability is updated every 30 ms; delays and rates are whole milliseconds and bytes per
+//!   ms.
+//! - There is no burst allowance before the queue has once been busy and calm again. Then both
+//!   updates and measurements consume it.
+//! - There is no derandomisation, no ECN and no cap on steps.
+//!
 //! The random numbers are ours: mahimahi seeds its own from the machine.
 
 use ccarena_cc::types::Time;
@@ -30,14 +37,14 @@ pub struct Pie<T> {
     last_update: u64,
 }
 
-/// What changes with time.
+/// Variables that change with time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Vars {
     drop_prob: f64,
     burst_allowance: u32,
     qdelay_old: u32,
     current_qdelay: u32,
-    /// None: `DQ_COUNT_INVALID`.
+    /// Bytes of the measurement; None is `DQ_COUNT_INVALID`.
     dq_count: Option<u32>,
     dq_tstamp: u64,
     avg_dq_rate: u32,

@@ -1,4 +1,4 @@
-//! Where mahimahi's disciplines differ from ours, and that they do not elsewhere.
+//! Tests of the differences between mahimahi's disciplines and ours, and that there are no others.
 
 use std::collections::BTreeMap;
 
