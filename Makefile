@@ -22,7 +22,8 @@ BIN := .venv/bin
 INSTALLED := .venv/installed.stamp
 CORE := ccarena/_core.abi3.so
 BRIDGE := target/kernel-bridge.stamp
-RUST := Cargo.toml $(wildcard Cargo.lock) $(shell find crates -name '*.rs' -o -name Cargo.toml -o -name '*.json' -o -name '*.[ch]')
+RUST := Cargo.toml $(wildcard Cargo.lock) $(shell find crates -name '*.rs' -o -name Cargo.toml -o -name '*.json' -o -name '*.[ch]') \
+  $(wildcard ccarena/*/spec.json)
 
 export PYTHON
 PREREQUISITES := sh ccarena/prerequisites.sh
@@ -99,31 +100,37 @@ docs: setup  ## Rewrite the parts of docs/ that are generated from the code
 site: setup  ## Make the documentation a site in build/site, read from files without a network
 	$(BIN)/python docs/site/build.py build/site
 
+# Policies are in the folders of learned schemes: NAME is trained by the configuration NAME, NAME-table is NAME's rule.
+SHIPPED := $(notdir $(basename $(wildcard ccarena/*/policies/*.safetensors)))
+TRAINED := $(foreach name,$(SHIPPED),$(if $(wildcard ccarena/configs/$(name).yaml),$(name)))
 policies: setup  ## Train the shipped policies again and ship them with their cards; finished runs are kept
-	for config in acct acct-signals hyvar hyvar-packets; do \
+	for config in $(TRAINED); do \
 	  test -f "runs/shipped-$$config/policy.safetensors" || \
 	    $(BIN)/ccarena train --config "$$config" --out "runs/shipped-$$config" $(ARGS); \
 	done
-	mkdir -p runs/shipped-acct-table
-	$(BIN)/ccarena policy rule runs/shipped-acct --out runs/shipped-acct-table/policy.safetensors
-	$(BIN)/ccarena eval runs/shipped-acct-table
-	$(BIN)/python -m docs.generate.policies acct=runs/shipped-acct acct-table=runs/shipped-acct-table \
-	  acct-signals=runs/shipped-acct-signals hyvar=runs/shipped-hyvar \
-	  hyvar-packets=runs/shipped-hyvar-packets
+	for table in $(filter-out $(TRAINED),$(SHIPPED)); do \
+	  mkdir -p "runs/shipped-$$table"; \
+	  $(BIN)/ccarena policy rule "runs/shipped-$${table%-table}" --out "runs/shipped-$$table/policy.safetensors"; \
+	  $(BIN)/ccarena eval "runs/shipped-$$table"; \
+	done
+	$(BIN)/python -m docs.generate.policies $(foreach name,$(SHIPPED),$(name)=runs/shipped-$(name))
 
 leaderboard: setup  ## Run the leaderboard, rewrite docs/leaderboard.md and make the pages; finished runs are kept
 	$(BIN)/ccarena leaderboard run $(ARGS)
 	$(BIN)/python -m docs.generate.leaderboard runs/leaderboard/results.db docs/leaderboard.md
 	$(BIN)/ccarena leaderboard page runs/leaderboard/site
 
+# A learned scheme is trained as its paper did by the configuration NAME-wired, if there is one, else by NAME.
+OF_PAPERS := $(foreach name,$(patsubst ccarena/%/spec.json,%,$(wildcard ccarena/*/spec.json)),$(firstword \
+  $(notdir $(basename $(wildcard ccarena/configs/$(name)-wired.yaml ccarena/configs/$(name).yaml)))))
 reproduction: setup  ## Run every suite of the papers and write docs/reproduction.md; finished runs are kept
-	for config in acct-wired hyvar orca aurora; do \
+	for config in $(OF_PAPERS); do \
 	  test -f "runs/$$config/policy.safetensors" || $(BIN)/ccarena train --config "$$config"; \
 	done
 	$(BIN)/ccarena reproduce --all --discriminate --write-docs docs/reproduction.md $(ARGS)
 
 reproduction-kernel: setup  ## The suites that also run on kernel TCP, in real time and as root (about 130 minutes)
-	for config in acct-wired hyvar orca; do \
+	for config in $(OF_PAPERS); do \
 	  test -f "runs/$$config/policy.safetensors" || $(BIN)/ccarena train --config "$$config"; \
 	done
 	$(BIN)/ccarena reproduce --all --backend kernel --write-docs docs/reproduction.md $(ARGS)

@@ -7,6 +7,8 @@ from typing import Any
 
 from gymnasium.envs.registration import register
 
+from ccarena.core.learned_schemes import learned_schemes
+
 
 def register_scheme(name: str, **kwargs: Any) -> None:
     """Registers `ccarena/NAME-v0`, single and vectorised, and `ccarena/NAMEKernel-v0`."""
@@ -20,8 +22,5 @@ def register_scheme(name: str, **kwargs: Any) -> None:
 
 
 register_scheme("Learned")
-register_scheme("Acct", spec="acct")
-register_scheme("Aurora", spec="aurora")
-register_scheme("Hyvar", spec="hyvar")
-register_scheme("Orca", spec="orca")
-register_scheme("Pilot", spec="pilot")
+for scheme in learned_schemes().values():
+    register_scheme(scheme.environment, spec=scheme.name)

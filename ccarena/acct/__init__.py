@@ -4,7 +4,7 @@ The agent was trained with a different reward in each of four zones: below or ab
 advertises, and within or over a queueing delay budget.
 
 Source: Kheirkhah, Reis, Yang, Griffin, Rio, "ACCT: An Intelligent Congestion Control Mechanism for Future Internet".
-The sender is a spec of the native crate; this package has the rewards (`rewards`) and the zones (`zones`).
+Its spec, its rewards (`rewards`), the zones (`zones`) and its policies are in this folder.
 """
 
 from ccarena.acct.zones import Zone

@@ -12,12 +12,13 @@ from ccarena.commands import executors
 from ccarena.core import measurements
 from ccarena.core.arguments import Unused
 from ccarena.core.files import check_file
+from ccarena.core.learned_schemes import shipped_policies
 from ccarena.core.outputs import folder, kept
 from ccarena.core.terminal import command_line, print_table, visible
 from ccarena.errors import ConfigError
 from ccarena.eval.heldout.links import LINK_SETS
 from ccarena.executors import Threads
-from ccarena.runs.run_folder import EVALUATION, PAGE, ROWS, SUMMARY, shipped
+from ccarena.runs.run_folder import EVALUATION, PAGE, ROWS, SUMMARY
 from ccarena.scenarios.backends import BACKENDS, SIM
 from ccarena.scenarios.entrants import GRAMMAR, HELP, parse
 from ccarena.traces import given as given_traces
@@ -157,7 +158,7 @@ def _folder(entries: Sequence[str], backend: str) -> Path:
     """Returns the default folder of results: the folder of the only policy, unless it is shipped; else below runs/."""
     folder = "eval" if backend == SIM else f"eval-{backend}"
     files = [file for text in entries if (file := parse(text).policy_file) is not None]
-    if len(files) == 1 and files[0] not in shipped().values():
+    if len(files) == 1 and files[0] not in shipped_policies().values():
         beside, here = files[0].parent, Path.cwd()
         return (beside.relative_to(here) if beside.is_relative_to(here) else beside) / folder
     return Path("runs", folder)

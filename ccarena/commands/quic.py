@@ -109,8 +109,8 @@ def _known(schemes: Sequence[str]) -> None:
 
 
 def _serve(args: argparse.Namespace) -> list[str]:
+    from ccarena.core.learned_schemes import shipped_policies
     from ccarena.policies import artifact
-    from ccarena.runs.run_folder import shipped
     from ccarena.scenarios.entrants import named_file
 
     if args.scheme and args.policy:
@@ -120,7 +120,7 @@ def _serve(args: argparse.Namespace) -> list[str]:
     _known([args.scheme] if args.scheme else [])
     words = [*_given("listen", args.listen), *_given("scheme", args.scheme)]
     given = dict(map(named_file, args.policy))
-    for name, file in {**shipped(), **given}.items():
+    for name, file in {**shipped_policies(), **given}.items():
         artifact.load(file)
         words += ["--policy", f"{name}={file}"]
     words += ["--default-policy", next(iter(given))] if given else []

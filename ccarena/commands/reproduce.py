@@ -170,7 +170,7 @@ def _reproduce(
     trained: dict[str, dict[str, policy.Policy]] = {}
     for one in loaded:
         try:
-            trained[one.name] = policy.choose(one.learned, given)
+            trained[one.name] = policy.choose(one.suite.policies, given)
         except PolicyError as error:
             if not args.all:
                 raise
@@ -267,7 +267,7 @@ def _show(results: list[index.Result], out: Path, args: argparse.Namespace) -> N
 
 def _refuse_in_vain(args: argparse.Namespace, loaded: list[suite.Loaded], given: policy.Policies) -> None:
     """Raises ConfigError for a policy that no suite needs, and for seeds if nothing is random."""
-    needed = {scheme for one in loaded for scheme in one.learned}
+    needed = {scheme for one in loaded for scheme in one.suite.policies}
     if spare := [str(each.file) for scheme, each in given.items() if scheme not in needed]:
         refuse(args, ("policy",), f"with {', '.join(spare)}: no suite that was named runs it")
     if all(one.suite.compute is not None for one in loaded):

@@ -9,7 +9,7 @@ from typing import Any
 
 from ccarena import _core
 from ccarena.configs.schema import EnvConfig, TrainConfig
-from ccarena.configs.spec_files import spec_json
+from ccarena.configs.spec_files import is_built_in, spec_json
 from ccarena.core.files import digest
 from ccarena.errors import ConfigError, TraceError, did_you_mean
 from ccarena.traces import available, find
@@ -142,8 +142,7 @@ def heuristics(key: str, names: list[str], *more: str) -> list[str]:
 
 def _scheme(config: TrainConfig) -> Any:
     """Returns a shipped spec by its name, any other as it is."""
-    shipped = isinstance(config.spec, str) and config.spec in _core.shipped_specs()
-    return config.spec if shipped else json.loads(spec_json(config))
+    return config.spec if is_built_in(config.spec) else json.loads(spec_json(config))
 
 
 def check_params(config: TrainConfig) -> None:

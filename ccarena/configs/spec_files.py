@@ -13,10 +13,11 @@ from typing import Any
 from ccarena import _core
 from ccarena.configs.learning import SPEC_FILES
 from ccarena.configs.schema import TrainConfig
+from ccarena.core.learned_schemes import specs
 from ccarena.core.reader import read_data
 from ccarena.errors import ConfigError, ScenarioError, did_you_mean
 
-__all__ = ["action_of", "as_json", "digest_of", "is_file", "read_spec", "report_of", "spec_json"]
+__all__ = ["action_of", "as_json", "digest_of", "is_built_in", "is_file", "read_spec", "report_of", "spec_json"]
 
 
 def is_file(scheme: str) -> bool:
@@ -49,7 +50,7 @@ def spec_json(config: TrainConfig) -> str:
     """Returns the spec of `config` as JSON. Raises ConfigError if it names none, ScenarioError for a wrong value."""
     if not isinstance(config.spec, str):
         return as_json(config.spec, "spec")
-    known = _core.shipped_specs()
+    known = specs()
     if config.spec in known:
         return str(known[config.spec])
     if not is_file(config.spec):
@@ -59,10 +60,15 @@ def spec_json(config: TrainConfig) -> str:
     return as_json(read_spec(Path(config.spec)), config.spec)
 
 
+def is_built_in(scheme: Any) -> bool:
+    """Returns whether the programs know the learned scheme `scheme` by its name; others take its spec."""
+    return isinstance(scheme, str) and scheme in _core.shipped_specs()
+
+
 def digest_of(scheme: Any) -> str | None:
     """Returns the digest of the spec that `scheme`, a name or a spec, means; None if it means none."""
     if isinstance(scheme, str):
-        shipped = _core.shipped_specs()
+        shipped = specs()
         return str(_core.learned(shipped[scheme])["digest"]) if scheme in shipped else None
     if not isinstance(scheme, dict) or "learned" not in scheme:
         return None
@@ -92,6 +98,6 @@ def action_of(about: Mapping[str, Any], action: float) -> float:
 def report_of(scheme: Any) -> tuple[str, ...]:
     """Returns columns of the reports of the learned scheme `scheme`, a name or a spec; empty for others."""
     if isinstance(scheme, str):
-        shipped = _core.shipped_specs()
+        shipped = specs()
         return tuple(_core.learned(shipped[scheme])["report"]) if scheme in shipped else ()
     return tuple(_core.learned(json.dumps(scheme))["report"])

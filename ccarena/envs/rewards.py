@@ -24,22 +24,23 @@ from numpy.typing import ArrayLike, NDArray
 
 from ccarena.configs.schema import RewardConfig
 from ccarena.configs.userfile import bind, find, is_own
+from ccarena.core.learned_schemes import learned_schemes
 from ccarena.errors import ConfigError, did_you_mean
 from ccarena.policies.spec import Spec
 
-__all__ = ["BUILT_IN", "Columns", "Reward", "coefficients"]
+__all__ = ["Columns", "Reward", "built_in", "coefficients"]
 
-BUILT_IN = {
-    "acct": "ccarena.acct.rewards:acct",
-    "aurora": "ccarena.hyvar.rewards:aurora",
-    "hyvar": "ccarena.hyvar.rewards:hyvar",
-    "power": "ccarena.envs.power:power",
-}
-"""Rewards by name: their module and their name there."""
+
 GIVEN = ("report", "privileged", "spec")
 """Parameters that are no coefficients."""
 PROBES = 2
 """Number of all-zero rows on which a reward is tried before anything is simulated."""
+
+
+def built_in() -> dict[str, str]:
+    """Returns the built-in rewards by name: `power`, and those of learned schemes, each as `MODULE:FUNCTION`."""
+    own = {name: scheme.reward for name, scheme in learned_schemes().items() if scheme.reward is not None}
+    return {**own, "power": "ccarena.envs.power:power"}
 
 
 class Columns(Mapping[str, NDArray[Any]]):
@@ -162,11 +163,12 @@ def _named(name: str) -> Callable[..., Any]:
         if not callable(found):
             raise ConfigError(f"reward = {name}: it is no function or class")
         return found
-    if name not in BUILT_IN:
+    known = built_in()
+    if name not in known:
         raise ConfigError(
-            f"reward = {name}: unknown reward, and no FILE.py:NAME of your own{did_you_mean(name, BUILT_IN)}"
+            f"reward = {name}: unknown reward, and no FILE.py:NAME of your own{did_you_mean(name, known)}"
         )
-    module, _, attribute = BUILT_IN[name].partition(":")
+    module, _, attribute = known[name].partition(":")
     return getattr(import_module(module), attribute)
 
 

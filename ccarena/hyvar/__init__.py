@@ -3,7 +3,6 @@
 A state reasoner asks the learner at the end of a period, if delay or loss call for it, and varies the length of
 periods.
 
-Source: Qiu, Liu, Liu, Li, Zhu, "Hybrid Congestion Control with Variable Monitoring Time Period" (slides). This package
-has its rewards, and those of two learned schemes for comparison. Orca is the same with a fixed period and an action in
-every one. In Aurora, a learner alone sets a rate. The senders are specs of the native crate.
+Source: Qiu, Liu, Liu, Li, Zhu, "Hybrid Congestion Control with Variable Monitoring Time Period" (slides). Its spec,
+its reward and its policies are in this folder.
 """

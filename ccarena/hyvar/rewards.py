@@ -1,6 +1,4 @@
-"""Rewards of Hyvar, Orca and Aurora.
-
-Hyvar (slides) and Orca, whose reward differs in details only:
+"""Hyvar's reward, and Orca's, which differs in details only (slides):
 
     R = ((thr - ε loss) / RTT) / (thr_max / RTT_min)
 
@@ -10,8 +8,6 @@ thr_max and RTT_min the extremes of the flow so far. The slides do not give ε: 
 - `lately`: thr_max forgets. If capacity varies, the highest throughput of minutes ago says nothing of the present.
 - `inference_ms`: an inference has a cost. Otherwise the reasoner asks at its shortest period while there is a queue,
   although the purpose of Hyvar is to ask seldom.
-
-Aurora (its paper, §4.2): 10 throughput - 1000 latency - 2000 loss, with packets/s, s and the lost share of packets.
 """
 
 from __future__ import annotations
@@ -20,9 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccarena.envs.rewards import Columns
-
-PACKET_BITS = 12_000.0
-"""Bits in a packet of Aurora's throughput: 1500 bytes."""
 
 
 def hyvar(report: Columns, epsilon: float = 5.0, lately: float = 0.0, inference_ms: float = 0.0) -> NDArray[np.float32]:
@@ -38,12 +31,3 @@ def hyvar(report: Columns, epsilon: float = 5.0, lately: float = 0.0, inference_
     if inference_ms > 0:
         reward -= inference_ms / np.maximum(report.interval_ms, 1.0)
     return reward.astype(np.float32, copy=False)
-
-
-def aurora(
-    report: Columns, throughput: float = 10.0, latency: float = 1000.0, loss: float = 2000.0
-) -> NDArray[np.float32]:
-    """Returns `throughput` × packets/s - `latency` × mean RTT in s - `loss` × lost share of packets, `[N]`."""
-    packets_per_s = report.throughput_mbps * np.float32(1e6 / PACKET_BITS)
-    reward = throughput * packets_per_s - latency * report.rtt_ms / 1e3
-    return (reward - loss * report.loss_ratio).astype(np.float32, copy=False)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ccarena.core.learned_schemes import shipped_policies
 from ccarena.core.reader import LARGEST_POLICY_BYTES, read_bytes
 from ccarena.core.terminal import visible
 from ccarena.errors import PolicyError
@@ -26,7 +27,6 @@ from ccarena.policies.curve import Curve
 from ccarena.policies.curve import read as read_curve
 from ccarena.policies.graph import Graph, run
 from ccarena.policies.interface import FloatArray, Interface, Normalisation
-from ccarena.runs.run_folder import SHIPPED
 
 FORMAT = "2"
 CHECKSUM = "weights_sha256"
@@ -196,7 +196,7 @@ def count_test(path: Path) -> None:
 
     Shipped policies stay as they are.
     """
-    if SHIPPED in path.resolve().parents:
+    if path.resolve() in shipped_policies().values():
         return
     policy = load(path)
     with contextlib.suppress(PolicyError):

@@ -8,7 +8,7 @@ from typing import Any
 from ccarena.configs.load import load_config
 from ccarena.configs.own_files import DIGESTS
 from ccarena.configs.schema import TrainConfig
-from ccarena.configs.spec_files import digest_of
+from ccarena.configs.spec_files import digest_of, is_built_in
 from ccarena.errors import ConfigError
 from ccarena.policies.artifact import Artifact
 
@@ -38,4 +38,4 @@ def scheme_of(policy: Artifact) -> str | dict[str, Any]:
     """Returns a scenario's `scheme` for `policy`: the name of a shipped spec, or the artifact's own spec."""
     spec: dict[str, Any] = json.loads(policy.interface.spec)
     name = spec.get("name")
-    return str(name) if digest_of(name) == policy.interface.digest else spec
+    return str(name) if is_built_in(name) and digest_of(name) == policy.interface.digest else spec

@@ -27,7 +27,6 @@ __all__ = [
     "RESULTS",
     "ROWS",
     "RUNS",
-    "SHIPPED",
     "SUMMARY",
     "VALIDATION",
     "free_folder",
@@ -37,7 +36,6 @@ __all__ = [
     "read_commands",
     "read_progress",
     "resume_command",
-    "shipped",
     "write_commands",
 ]
 
@@ -57,15 +55,6 @@ RUNS = Path("runs")
 """Folder of runs, unless `--out` names another one."""
 LOCK = ".lock"
 """Lock file that the active training holds, as long as its process lives (flock(2))."""
-
-
-SHIPPED = Path(__file__).parents[1] / "policies" / "shipped"
-"""Folder of the policies that come with ccarena."""
-
-
-def shipped() -> dict[str, Path]:
-    """Returns the policies that come with ccarena, by name; NAME.md in the same folder describes each."""
-    return {path.stem: path for path in sorted(SHIPPED.glob("*.safetensors"))}
 
 
 def policy_in(path: Path) -> Path | None:

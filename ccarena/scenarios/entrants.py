@@ -16,14 +16,15 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from ccarena import _core
-from ccarena.configs.spec_files import action_of, as_json, is_file, read_spec
+from ccarena.configs.spec_files import action_of, as_json, is_built_in, is_file, read_spec
 from ccarena.core.arguments import number
 from ccarena.core.files import scratch
+from ccarena.core.learned_schemes import shipped_policies, specs
 from ccarena.errors import CcarenaError, ConfigError, PolicyError, ScenarioError, did_you_mean
 from ccarena.policies import artifact
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.trained_by import scheme_of
-from ccarena.runs.run_folder import POLICY, RUNS, policy_in, resume_command, shipped
+from ccarena.runs.run_folder import POLICY, RUNS, policy_in, resume_command
 from ccarena.scenarios.schemes import heuristics, registered
 
 __all__ = [
@@ -372,13 +373,13 @@ def _run(who: str) -> _Found | None:
 
 
 def _shipped(who: str) -> _Found | None:
-    path = shipped().get(who)
+    path = shipped_policies().get(who)
     return None if path is None else _policy(f"the shipped policy, shipped:{who}", path)
 
 
 def _law(who: str) -> _Found | None:
     """A learned scheme with a law of its own, which an action of 0 leaves alone (pilot)."""
-    spec = _core.shipped_specs().get(who)
+    spec = specs().get(who)
     about = {} if spec is None else _core.learned(spec)
     base = about.get("spec", {}).get("base")
     if not isinstance(base, Mapping) or base.get("kind") != who or about["bounds"] is None:
@@ -390,8 +391,8 @@ KINDS: dict[str, Kind] = {
     "scheme": Kind(_scheme, heuristics),
     "file": Kind(_file, lambda: []),
     "run": Kind(_run, lambda: [path.parent.name for path in RUNS.glob(f"*/{POLICY}")]),
-    "shipped": Kind(_shipped, lambda: shipped()),
-    "law": Kind(_law, lambda: _core.shipped_specs()),
+    "shipped": Kind(_shipped, shipped_policies),
+    "law": Kind(_law, specs),
 }
 """Kinds by the name that chooses one, as in `shipped:acct`; the first that knows a word is taken."""
 
@@ -419,7 +420,7 @@ def _find(written: _Written, where: str) -> tuple[_Found, str]:
 def _constant(who: str, action: float, where: str) -> _Found:
     spec = _spec(who)
     if spec is None:
-        known = _core.shipped_specs()
+        known = specs()
         hint = '; a path with "=" in it stands in double quotes' if "/" in who else did_you_mean(who, known)
         learned = "is not learned and" if who in heuristics() else "is no learned scheme or spec file and"
         raise ConfigError(f'{where}: "{who}" {learned} takes no action{hint}')
@@ -428,7 +429,7 @@ def _constant(who: str, action: float, where: str) -> _Found:
         index = action_of(about, action)
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from None
-    scheme = spec if is_file(who) else who
+    scheme = who if is_built_in(who) else spec
     return _Found(who, f"{about['name']}={action:g}", lambda: {"scheme": scheme, "policy": {"constant": index}})
 
 
@@ -436,7 +437,7 @@ def _spec(who: str) -> Any:
     """Returns the spec of a learned scheme, by its name or file; None if there is none."""
     if is_file(who):
         return read_spec(Path(who))
-    shipped_specs = _core.shipped_specs()
+    shipped_specs = specs()
     return _core.learned(shipped_specs[who])["spec"] if who in shipped_specs else None
 
 

@@ -25,7 +25,7 @@ def markdown() -> str:
 
 def _reward_tables() -> list[str]:
     lines = []
-    for key, module in (("reward", rewards), ("objective", objectives)):
+    for key, module, known in (("reward", rewards, rewards.built_in()), ("objective", objectives, objectives.BUILT_IN)):
         lines += [
             "",
             f"### `{key}`: built-in functions and their coefficients",
@@ -33,7 +33,7 @@ def _reward_tables() -> list[str]:
             f"| {key} | coefficient | default |",
         ]
         lines.append("|---|---|---|")
-        for name in sorted(module.BUILT_IN):
+        for name in sorted(known):
             found = module.coefficients(name)
             lines += [f"| `{name}` | `{each}` | `{plain(p.default)}` |" for each, p in found.items()]
             lines += [] if found else [f"| `{name}` | – | – |"]

@@ -15,6 +15,7 @@ from ccarena import _core
 from ccarena.configs import load_config
 from ccarena.configs.keys import plain
 from ccarena.configs.schema import TrainConfig
+from ccarena.configs.spec_files import spec_json
 from ccarena.envs import rewards
 from ccarena.policies.spec import Entry, Spec, spec_of
 from docs.generate.learned import normalised, row
@@ -43,7 +44,7 @@ def _section(name: str, config: TrainConfig) -> Iterable[str]:
     spec = spec_of(config)
     parts = json.loads(spec.canonical)
     yield from (f"### `{name}`", "", "| part | value |", "|---|---|")
-    yield row("scheme", _doc(_core.schemes(), {"kind": spec.name}, "summary"))
+    yield row("scheme", json.loads(spec_json(config))["summary"])
     yield row("a decision", _doc(_core.clocks(), parts["clock"]))
     yield row("an action", f"{_actions(spec)}: {_doc(_core.actuators(), parts['act'])}")
     yield row("between decisions", _doc(_core.bases(), parts["base"]))
@@ -78,7 +79,7 @@ def _doc(entries: Iterable[Mapping[str, Any]], part: Mapping[str, str], key: str
 
 def _reward(config: TrainConfig) -> str:
     """Returns the built-in reward of a configuration with its coefficients and the first paragraph about it."""
-    module, _, function = rewards.BUILT_IN[config.reward.name].partition(":")
+    module, _, function = rewards.built_in()[config.reward.name].partition(":")
     about = (getdoc(getattr(import_module(module), function)) or "").partition("\n\n")[0]
     given = rewards.coefficients(config.reward.name)
     values = {name: config.reward.arguments.get(name, each.default) for name, each in given.items()}

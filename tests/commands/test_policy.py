@@ -17,6 +17,7 @@ import ccarena
 from ccarena import cli, load_policy
 from ccarena.agents.api import Training
 from ccarena.configs import load_config
+from ccarena.core.learned_schemes import shipped_policies
 from ccarena.core.terminal import print_table, visible
 from ccarena.errors import PolicyError
 from ccarena.eval.heldout.evaluation import Evaluation
@@ -25,7 +26,6 @@ from ccarena.policies.artifact import Artifact, load
 from ccarena.policies.card import card
 from ccarena.policies.recording import record
 from ccarena.policies.spec import spec_of
-from ccarena.runs.run_folder import shipped
 
 ESCAPE = "\x1b]0;owned\x07\x1b[31mred\u202e\x9b2J\r"
 """A title, a colour, text from right to left, a cleared screen and a line that is overwritten."""
@@ -42,7 +42,7 @@ def show(path: Path | str, capsys: pytest.CaptureFixture[str], *words: str) -> t
     return code, out.out + out.err
 
 
-@pytest.mark.parametrize("name", sorted(shipped()))
+@pytest.mark.parametrize("name", sorted(shipped_policies()))
 def test_the_page_is_one_that_a_person_reads(
     name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,7 +60,7 @@ def test_the_page_is_one_that_a_person_reads(
 
 def strange(file: Path, **entries: Any) -> Path:
     """A shipped policy with other entries in its metadata: text as it is, anything else as JSON."""
-    tensors, metadata = tensorfile.decode(shipped()["hyvar"].read_bytes())
+    tensors, metadata = tensorfile.decode(shipped_policies()["hyvar"].read_bytes())
     metadata.pop(artifact.CHECKSUM)
     metadata |= {key: value if isinstance(value, str) else json.dumps(value) for key, value in entries.items()}
     tensorfile.write_bytes(file, tensorfile.encode(tensors, metadata, artifact.CHECKSUM))

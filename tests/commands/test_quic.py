@@ -15,10 +15,10 @@ import pytest
 from ccarena.cli import main
 from ccarena.commands import quic as command
 from ccarena.core import programs
+from ccarena.core.learned_schemes import shipped_policies
 from ccarena.core.programs import QUIC
 from ccarena.errors import PolicyError
 from ccarena.quic.decide import decide
-from ccarena.runs.run_folder import shipped
 from ccarena.scenarios.entrants import find_policy
 
 
@@ -40,7 +40,7 @@ def test_options_become_the_programs(executed: list[list[str]]) -> None:
     )
     assert serve[1] == "serve" and "--fixed" in serve and serve[serve.index("--default-policy") + 1] == "acct"
     offered = [serve[at + 1].split("=")[0] for at, word in enumerate(serve) if word == "--policy"]
-    assert sorted(offered) == sorted(shipped()), "shipped policies, each once"
+    assert sorted(offered) == sorted(shipped_policies()), "shipped policies, each once"
 
 
 def test_what_cannot_be_had_is_refused_before(executed: list[list[str]], capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 import gymnasium
 import pytest
 
-_core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: docs/environment.md not tested (make)")
+pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: docs/environment.md not tested (make)")
 
-from ccarena.envs.rewards import BUILT_IN  # noqa: E402
-from docs.generate import environments as docs  # noqa: E402
+from ccarena.envs.rewards import built_in
+from docs.generate import environments as docs
 
 PAGE = Path(__file__).parents[2] / "docs" / "environment.md"
 
@@ -27,5 +27,5 @@ def test_every_environment_has_its_actions_observation_and_reward() -> None:
         kind = "Discrete" if isinstance(env.action_space, gymnasium.spaces.Discrete) else "Box"
         assert f"| an action | `{kind}(" in section
         assert f"Observation, {env.observation_space.shape[0]} numbers:" in section
-        assert any(f"| reward | `{reward}` with " in section for reward in BUILT_IN)
+        assert any(f"| reward | `{reward}` with " in section for reward in built_in())
         env.close()

@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ccarena import _core
+from ccarena.core.learned_schemes import shipped_policies
 from ccarena.envs import LearnedVectorEnv
 from ccarena.errors import ActionError, CheckpointError, ConfigError, PolicyError
 from ccarena.policies.artifact import Artifact
 from tests.envs.acct import ACTIONS, OBSERVATION_SIZE, REPORT_FIELDS, SERIES, SHORT, AcctVectorEnv, rewards
 
 ROOT = Path(__file__).parents[2]
-SHIPPED = ROOT / "ccarena" / "policies" / "shipped"
 
 
 def actions(steps: int, worlds: int, seed: int = 0) -> np.ndarray:
@@ -131,7 +131,7 @@ def test_what_next_step_autoreset_cannot_do_is_refused() -> None:
         AcctVectorEnv(2, SHORT, autoreset_mode=AutoresetMode.DISABLED.value)
     with pytest.raises(ConfigError, match="max_episode_steps = 0: expected at least 1"):
         AcctVectorEnv(2, SHORT, max_episode_steps=0)
-    policy = _core.Policy(str(SHIPPED / "acct.safetensors"))
+    policy = _core.Policy(str(shipped_policies()["acct"]))
     envs = AcctVectorEnv(2, SHORT, autoreset_mode="NEXT_STEP")
     with pytest.raises(ConfigError, match="a rollout takes autoreset_mode SAME_STEP"):
         envs.rollout(policy, np.zeros((3, 2, len(ACTIONS)), np.float32))
@@ -268,14 +268,14 @@ def test_late_rewards_are_those_of_the_steps() -> None:
 
 def test_a_rollout_refuses_what_does_not_fit() -> None:
     envs = AcctVectorEnv(3, SHORT, seed=2)
-    policy = _core.Policy(SHIPPED / "acct.safetensors")
+    policy = _core.Policy(shipped_policies()["acct"])
     name, biases = next(
-        (k, v) for k, v in Artifact.load(SHIPPED / "acct.safetensors").graph.tensors.items() if "bias" in k
+        (k, v) for k, v in Artifact.load(shipped_policies()["acct"]).graph.tensors.items() if "bias" in k
     )
     before = envs.get_state()
     with pytest.raises(ActionError, match=r"noise of shape \(4, 2, 15\); expected \(T, 3, 15\)"):
         envs.rollout(policy, np.zeros((4, 2, len(ACTIONS)), np.float32))
-    other = _core.Policy(SHIPPED / "hyvar.safetensors")
+    other = _core.Policy(shipped_policies()["hyvar"])
     with pytest.raises(PolicyError, match=r"a policy for the spec .*; expected one for"):
         envs.rollout(other, np.zeros((4, 3, len(ACTIONS)), np.float32))
     for bad, message in ((np.zeros(1, np.float32), r"shape \[1\]"), (np.full(biases.shape, np.nan, np.float32), "NaN")):

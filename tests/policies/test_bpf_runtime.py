@@ -6,10 +6,10 @@ import subprocess
 
 import pytest
 
+from ccarena.core.learned_schemes import shipped_policies
 from ccarena.errors import MachineError
 from ccarena.policies import artifact
 from ccarena.policies.bpf_runtime import BpfRuntime
-from ccarena.runs.run_folder import shipped
 
 
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
@@ -25,4 +25,4 @@ def test_a_program_that_ends_early_is_an_error_and_no_traceback(monkeypatch: pyt
     monkeypatch.setattr("ccarena.policies.bpf_runtime.find", lambda name: name)
     monkeypatch.setattr("ccarena.policies.bpf_runtime.subprocess.Popen", ended)
     with pytest.raises(MachineError, match="ended without an answer"):
-        BpfRuntime(artifact.load(shipped()["hyvar"]))
+        BpfRuntime(artifact.load(shipped_policies()["hyvar"]))

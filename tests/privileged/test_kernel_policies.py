@@ -15,11 +15,11 @@ import pytest
 
 from ccarena import cli
 from ccarena.cc_kernel_bridge import bridge, policies
+from ccarena.core.learned_schemes import shipped_policies
 from ccarena.errors import MachineError
 from ccarena.policies import artifact
 from ccarena.policies.bpf_runtime import BpfRuntime
 from ccarena.policies.integer import IntegerPolicy
-from ccarena.runs.run_folder import shipped
 from ccarena.scenarios.entrants import find_policy
 
 pytestmark = pytest.mark.usefixtures("kernel", "free")
@@ -189,7 +189,7 @@ def test_programs_without_an_option_for_it_run_a_policy(tmp_path: Path) -> None:
         assert decisions > before + 5
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", shipped_policies())
 def test_the_verifier_takes_each_shipped_policy_and_bits_are_the_same(name: str) -> None:
     policy = artifact.load(find_policy(name))
     runtime, integer = BpfRuntime(policy), IntegerPolicy.of(policy)

@@ -17,10 +17,10 @@ import pytest
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: kernel TCP is not tested (run make)")
 
 from ccarena.cc_kernel_bridge.run import Runner, run_scenario
+from ccarena.core.learned_schemes import shipped_policies
 from ccarena.errors import PolicyError, RunnerError, ScenarioError, TraceError
 from ccarena.eval.measure import metrics
 from ccarena.policies import artifact
-from ccarena.runs.run_folder import shipped
 from ccarena.scenarios.backends import simulate
 from ccarena.scenarios.entrants import find_policy
 from ccarena.scenarios.run import run
@@ -42,7 +42,7 @@ def scenario(*schemes: str, seconds: float = 2.0, **flow: Any) -> dict[str, Any]
     return {"duration_s": seconds, "links": [link], "flows": flows, "record": {"packets": True, "reports": True}}
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", shipped_policies())
 def test_a_policy_thinks_in_the_kernel_as_it_does_in_user_space(name: str) -> None:
     file = find_policy(name)
     policy = artifact.load(file)

@@ -14,14 +14,15 @@ pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: entrant
 
 import ccarena
 from ccarena.cli import main
+from ccarena.core.learned_schemes import shipped_policies
 from ccarena.errors import CcarenaError, ConfigError, PolicyError, ScenarioError
 from ccarena.eval.leaderboard.entrants import entrants_of
 from ccarena.policies import artifact
-from ccarena.runs.run_folder import CONFIG, POLICY, shipped
+from ccarena.runs.run_folder import CONFIG, POLICY
 from ccarena.scenarios.entrants import KINDS, distinct, find_policy, line_up, load_policy, parse
 from ccarena.scenarios.schemes import heuristics
 
-ACCT = shipped()["acct"]
+ACCT = shipped_policies()["acct"]
 TRAINED = dict(artifact.load(ACCT).params)
 LINK = {"service": {"type": "constant", "rate_mbps": 12}, "delay_ms": 10}
 
@@ -46,9 +47,9 @@ def test_every_scheme_is_an_entrant(name: str) -> None:
     assert (parse(name).label, parse(name).flow) == (name, {"scheme": name})
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize("name", shipped_policies())
 def test_every_shipped_policy_is_an_entrant(name: str) -> None:
-    assert (parse(name).label, parse(name).policy_file) == (name, shipped()[name])
+    assert (parse(name).label, parse(name).policy_file) == (name, shipped_policies()[name])
 
 
 ALWAYS = {"scheme": "acct", "policy": {"constant": 5}}

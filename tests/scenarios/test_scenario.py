@@ -9,9 +9,9 @@ import pytest
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: scenarios not tested (run make)")
 
 import ccarena
+from ccarena.core.learned_schemes import shipped_policies
 from ccarena.errors import ScenarioError
 from ccarena.policies import artifact
-from ccarena.runs.run_folder import shipped
 from ccarena.scenarios.scenario import read_scenario
 
 
@@ -43,6 +43,6 @@ def test_a_policy_brings_the_parameters_that_it_was_trained_with(name: str, inte
         run = ccarena.run({"duration_s": 10, "links": [link], "flows": [flow]})
         return float(run.flows()["rtt_mean_ms"].item())
 
-    trained = dict(artifact.load(shipped()[name]).params)
+    trained = dict(artifact.load(shipped_policies()[name]).params)
     assert reached() == reached(params=trained)
     assert reached() != reached(params={"alpha": 2.0}) == reached(params={**trained, "alpha": 2.0})

@@ -26,7 +26,7 @@ from ccarena.core.files import digest
 from ccarena.core.plain_data import plain
 from ccarena.core.terminal import Progress
 from ccarena.envs import objectives
-from ccarena.envs.rewards import BUILT_IN, Reward
+from ccarena.envs.rewards import Reward, built_in
 from ccarena.envs.trials import Candidate, Trials
 from ccarena.errors import ConfigError
 from ccarena.eval.heldout import links as held_out
@@ -157,7 +157,7 @@ class _Judged:
         code.
         """
         rules = [rule for rule in self.rules if rule.found]
-        known = self.config.reward.name in BUILT_IN and self.config.objective.name in objectives.BUILT_IN
+        known = self.config.reward.name in built_in() and self.config.objective.name in objectives.BUILT_IN
         if not rules or not (self.own or known):
             return None
         config = self.config.model_copy(update={"params": dict(self.sender.flow["params"])})
@@ -288,7 +288,7 @@ class _Watched:
         self._action = spec.report.index(acts) if spec.actions and acts in spec.report else None
         # Code comes from the user's configuration alone, never from an artifact, which is what the configuration is
         # read from.
-        reward = Reward(config.reward, spec) if config.reward.name in BUILT_IN else None
+        reward = Reward(config.reward, spec) if config.reward.name in built_in() else None
         self._reward = None if reward is None or reward.needs_privileged else reward
 
     def __call__(self, reports: np.ndarray) -> tuple[dict[str, Any], np.ndarray | None]:

@@ -20,6 +20,7 @@ from typing import Any, Literal
 from ccarena import _core
 from ccarena.configs.spec_files import digest_of
 from ccarena.core.files import digest
+from ccarena.core.learned_schemes import shipped_policies, specs
 from ccarena.errors import CcarenaError, ConfigError, PolicyError
 from ccarena.eval.heldout import rules as without_learning
 from ccarena.eval.heldout.evaluation import BEST_WINDOW
@@ -30,7 +31,7 @@ from ccarena.policies.card import card
 from ccarena.policies.curve import Curve
 from ccarena.policies.spec import Spec
 from ccarena.policies.trained_by import configuration_of, rule_of
-from ccarena.runs.run_folder import policy_in, shipped
+from ccarena.runs.run_folder import policy_in
 from ccarena.scenarios.entrants import Entrant, distinct, of_file, parse
 from ccarena.scenarios.schemes import heuristics
 from ccarena.traces.held_out import derives_from
@@ -119,7 +120,7 @@ def entrants_of(schemes: Iterable[str], policies: Sequence[str] | None) -> list[
     """
     given = [parse(text) for text in dict.fromkeys(schemes)]
     if policies is None:
-        given += [of_file(file) for file in shipped().values() if not rule_of(artifact.load(file))]
+        given += [of_file(file) for file in shipped_policies().values() if not rule_of(artifact.load(file))]
     for text in policies or ():
         folder = Path(text)
         if not folder.is_dir() or policy_in(folder) is not None:
@@ -239,7 +240,7 @@ def _track(scheme: str | Mapping[str, Any], about: Mapping[str, Any]) -> str:
     """Returns the track, by the scheme's entry in the registry or its spec."""
     if about.get("assisted"):
         return ASSISTED
-    shipped_specs = _core.shipped_specs()
+    shipped_specs = specs()
     if isinstance(scheme, str) and scheme not in shipped_specs:
         return END_TO_END
     spec = json.loads(shipped_specs[scheme]) if isinstance(scheme, str) else scheme

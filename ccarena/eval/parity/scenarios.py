@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ccarena import _core
-from ccarena.envs.rewards import BUILT_IN, Reward
+from ccarena.envs.rewards import Reward, built_in
 from ccarena.eval.heldout import links as held_out
 from ccarena.policies import artifact
 from ccarena.policies.spec import Spec
@@ -51,7 +51,7 @@ def returns(
     """
     trained = artifact.load(policy)
     config, spec = configuration_of(trained), Spec.of(_core.learned(trained.interface.spec))
-    reward = Reward(config.reward, spec) if config.reward.name in BUILT_IN else None
+    reward = Reward(config.reward, spec) if config.reward.name in built_in() else None
     if reward is None or reward.needs_privileged:
         return None
     own = of_file(policy)

@@ -1,4 +1,4 @@
-"""Trained policies of a suite's flows: in its scenario `${policy}` is ACCT's, `${policies.SCHEME}` another's.
+"""Trained policies of a suite's flows: in its scenario `${policies.SCHEME}`, if it declares the scheme.
 
 A row depends on a policy's content. The keys of runs therefore contain its digest, not the place of the file.
 """
@@ -7,25 +7,26 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ccarena.configs.load import shipped
+from ccarena.core.learned_schemes import learned_schemes
 from ccarena.errors import PolicyError
 from ccarena.runs.run_folder import POLICY, newest_run
 from ccarena.scenarios.entrants import find_policy
 
-__all__ = ["ACCT", "CONFIGS", "Policy", "as_trained", "bound", "choose", "combined", "given", "placed", "used"]
+__all__ = ["Policy", "as_trained", "bound", "choose", "combined", "configurations", "given", "placed"]
 
-ACCT = "acct"
-CONFIGS = {ACCT: ("acct-wired", "acct"), "hyvar": ("hyvar",), "orca": ("orca",), "aurora": ("aurora",)}
-"""Configurations by scheme whose newest run is the default policy, the first that has one. ACCT's paper trained on
-wired links.
-"""
 
-_EXPRESSION = re.compile(r"\$\{[^{}]*\bpolicy\b[^{}]*\}")
+def configurations(scheme: str) -> list[str]:
+    """Returns the configurations whose newest run is taken by default, the first that has one.
+
+    NAME-wired trains on wired links alone, as the paper of the scheme NAME did.
+    """
+    return [name for name in (f"{scheme}-wired", scheme) if name in shipped()]
 
 
 @dataclass(frozen=True)
@@ -65,11 +66,9 @@ Policies = Mapping[str, Policy]
 
 
 def bound(policies: Policies, declared: Iterable[str]) -> dict[str, Any]:
-    """Returns `policy` and `policies`, with the schemes that a suite declares, for its expressions; null without a
-    policy.
-    """
+    """Returns `policies`, with the schemes that a suite declares, for its expressions; null without a policy."""
     marks = {scheme: policy.mark for scheme, policy in policies.items()}
-    return {"policy": marks.get(ACCT), "policies": {scheme: marks.get(scheme) for scheme in declared}}
+    return {"policies": {scheme: marks.get(scheme) for scheme in declared}}
 
 
 def placed(spec: Mapping[str, Any], policies: Policies) -> dict[str, Any]:
@@ -95,15 +94,6 @@ def as_trained(spec: Mapping[str, Any], policies: Policies) -> dict[str, Any]:
             flow = {**flow, "params": {**trained.params, **(flow.get("params") or {})}}
         flows.append(flow)
     return {**spec, "flows": flows}
-
-
-def used(node: Any) -> bool:
-    """Returns whether an expression in `node`, such as a suite's scenario, names ACCT's policy."""
-    if isinstance(node, Mapping):
-        return any(used(value) for value in node.values())
-    if isinstance(node, list):
-        return any(used(value) for value in node)
-    return isinstance(node, str) and _EXPRESSION.search(node) is not None
 
 
 def given(words: Sequence[str]) -> dict[str, Policy]:
@@ -154,7 +144,7 @@ def choose(schemes: Iterable[str], given: Policies | None = None) -> dict[str, P
 
 
 def _default(scheme: str) -> Policy:
-    configs = CONFIGS[scheme]
+    configs = configurations(scheme)
     files = [newest_run(config) / POLICY for config in configs]
     found = next((path for path in files if path.is_file()), None)
     if found is None:
@@ -178,9 +168,10 @@ def _read(file: Path) -> Policy:
     trained = artifact.load(file)
     training: Mapping[str, Any] = trained.training
     env, scheme = training.get("env") or {}, scheme_of(trained)
-    if not isinstance(scheme, str) or scheme not in CONFIGS:
+    known = learned_schemes()
+    if not isinstance(scheme, str) or scheme not in known:
         name = trained.spec.get("name")
-        raise PolicyError(f"{file}: is a policy of {name} ({trained.interface.digest}); expected {', '.join(CONFIGS)}")
+        raise PolicyError(f"{file}: is a policy of {name} ({trained.interface.digest}); expected {', '.join(known)}")
     kinds = (env.get("link") or {}).get("kinds") or {}
     return Policy(
         scheme,

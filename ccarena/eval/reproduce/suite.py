@@ -12,9 +12,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ccarena.core.learned_schemes import learned_schemes
 from ccarena.core.reader import parse_yaml, read_bytes
 from ccarena.errors import ConfigError, did_you_mean, excerpt, several
-from ccarena.eval.reproduce import computed, kernel, measures, own_traces, policy
+from ccarena.eval.reproduce import computed, kernel, measures, own_traces
 from ccarena.eval.reproduce.checks import Claim, ClaimModel, parse_claim
 from ccarena.eval.reproduce.values import Measured, Names, label_of, parse_value
 from ccarena.scenarios.backends import BACKENDS, SIM
@@ -24,7 +25,7 @@ __all__ = ["Figure", "Loaded", "Suite", "find", "load", "runs_on", "shipped"]
 
 MOST_CELLS = 100_000
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-_RESERVED = ("seed", "index", "flow", "uniform", "policy", "policies")
+_RESERVED = ("seed", "index", "flow", "uniform", "policies")
 
 
 class _Model(BaseModel):
@@ -98,8 +99,8 @@ class Suite(_Model):
     measures: dict[str, dict[str, Any]] = {}
     claims: list[ClaimModel] = Field(min_length=1, max_length=1000)
     figure: Figure | list[Figure] | None = None
-    policies: list[Literal["hyvar", "orca", "aurora"]] = []
-    """Schemes whose trained policies its scenario needs, in `policies`; ACCT's is `policy`, without a declaration."""
+    policies: list[str] = []
+    """Learned schemes whose trained policies its scenario needs."""
     aside: bool = False
     """The paper measured nothing of the kind: all of its claims are counted apart."""
     bridge: bool = False
@@ -121,12 +122,6 @@ class Loaded:
     """Backend: the simulator, or another one, for which the suite has a section."""
     sections: frozenset[str] = frozenset()
     """Other backends for which it has a section, whose fields replace its own (`kernel.conditions`)."""
-
-    @property
-    def learned(self) -> tuple[str, ...]:
-        """Returns schemes whose trained policies its scenario needs."""
-        acct = policy.used([self.suite.scenario, *(override.scenario for override in self.suite.overrides)])
-        return (*([policy.ACCT] if acct else []), *self.suite.policies)
 
 
 def runs_on(loaded: Loaded, backend: str) -> bool:
@@ -233,6 +228,9 @@ def _checked(suite: Suite, name: str, source: str, backend: str, sections: Colle
         _match_known(suite.skip[int(part[5:-1])], axes, part)
     for i, override in enumerate(suite.overrides):
         _match_known(override.where, axes, f"overrides[{i}].where")
+    known = learned_schemes()
+    if unknown := [scheme for scheme in suite.policies if scheme not in known]:
+        raise ConfigError(f'policies: unknown learned scheme "{unknown[0]}"{did_you_mean(unknown[0], known)}')
     for axis, labels in suite.quick.sweep.items():
         _match_known({axis: labels}, axes, "quick.sweep")
     _known_names(suite.quick.constants, suite.constants, "quick.constants", "constant")

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from ccarena.commands import eval as command
+from ccarena.core.learned_schemes import shipped_policies
 from ccarena.errors import ConfigError, PolicyError
 from ccarena.eval.heldout.evaluation import ORACLE
-from ccarena.runs.run_folder import shipped
 
 
 def run_command(*words: str) -> int:
@@ -53,7 +53,7 @@ def test_command_evaluates_a_run(
 def test_results_go_beside_ones_own_policy_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A shipped policy lies in the installed package."""
     monkeypatch.chdir(tmp_path)
-    Path("mine").write_bytes(shipped()["acct"].read_bytes())
+    Path("mine").write_bytes(shipped_policies()["acct"].read_bytes())
     assert command._folder(["mine", "cubic"], "sim") == Path("eval")
     assert command._folder(["acct", "cubic"], "sim") == Path("runs", "eval")
     assert command._folder(["acct", "mine"], "kernel") == Path("runs", "eval-kernel")

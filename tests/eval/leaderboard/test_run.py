@@ -13,6 +13,7 @@ from boards import SMALL
 
 from ccarena import cli
 from ccarena.core.files import digest
+from ccarena.core.learned_schemes import shipped_policies
 from ccarena.errors import ConfigError
 from ccarena.eval.heldout.evaluation import BEST_WINDOW
 from ccarena.eval.heldout.rules import Rule
@@ -24,13 +25,12 @@ from ccarena.eval.leaderboard.ranking import OVERALL
 from ccarena.eval.leaderboard.run import Board, run
 from ccarena.eval.leaderboard.store import Store
 from ccarena.policies.artifact import load
-from ccarena.runs.run_folder import shipped
 from ccarena.scenarios.entrants import of_file
 from docs.generate.leaderboard import GENERATED, ship
 
 CONSTANT = Rule("constant", "2 always", {"constant": 1.0}, score=1.0).as_dict()
 NO_LAW = Rule("law", "the tuned law", missing="the record names no parameters of a law").as_dict()
-KNOWN = {digest(file.read_bytes()): [CONSTANT, NO_LAW] for file in shipped().values()}
+KNOWN = {digest(file.read_bytes()): [CONSTANT, NO_LAW] for file in shipped_policies().values()}
 
 
 def stored(path: Path) -> list[dict]:
@@ -100,7 +100,7 @@ def test_the_figures_make_sense(small: Path) -> None:
 
 def test_tracks_and_controls_of_policies(tmp_path: Path) -> None:
     bare = tmp_path / "hyvar.safetensors"
-    dataclasses.replace(load(shipped()["hyvar"]), rules=[]).save(bare)
+    dataclasses.replace(load(shipped_policies()["hyvar"]), rules=[]).save(bare)
     # The default, without the shipped control, whose rule stands beside acct.
     default = [each for each in entrants_of(["cubic", "pilot=0"], None) if each.label != "hyvar"]
     given, known = [*default, of_file(bare)], {digest(bare.read_bytes()): [CONSTANT, NO_LAW]}
@@ -139,7 +139,7 @@ def test_what_a_decision_costs(small: Path) -> None:
         cost = {entrant["label"]: entrant["cpu_ns"] for entrant in store.entrants()}
     assert cost[LATE] is None and cost[BEST_WINDOW] is None
     assert 0 <= cost["reno"] < cost["copa"] < 1e5, "reno takes hardly more than a controller that does nothing"
-    own = {entrant.label: entrant for entrant in line_up([of_file(shipped()["acct"])], KNOWN, 1)}
+    own = {entrant.label: entrant for entrant in line_up([of_file(shipped_policies()["acct"])], KNOWN, 1)}
     inference = cpu_ns(own["acct"])
     assert inference is not None and inference > cost["copa"], "a network takes longer than a formula"
     (constant,) = [entrant for label, entrant in own.items() if label.endswith(" always")]

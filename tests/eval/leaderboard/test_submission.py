@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 from ccarena import _core
 from ccarena.cli import main
+from ccarena.core.learned_schemes import shipped_policies
 from ccarena.errors import CcarenaError
 from ccarena.eval.leaderboard import submitting
 from ccarena.eval.leaderboard.links import PRESETS, traces_of
@@ -32,7 +33,6 @@ from ccarena.eval.leaderboard.trial import Limits, figures_of
 from ccarena.policies import artifact, tensorfile
 from ccarena.policies.export import to_graph
 from ccarena.policies.spec import Spec
-from ccarena.runs.run_folder import shipped
 
 SHORT = ["--traces", "lte-walking", "lte-stationary", "--duration-s", "3", "--seeds", "1"]
 
@@ -62,7 +62,7 @@ def test_an_honest_one_is_run_again_and_kept(honest: Path, tmp_path: Path, capsy
     folder = tmp_path / "policies"
     assert main(["leaderboard", "verify", str(honest), "--sample", "2", "--keep", str(folder)]) == 0
     assert "acct-1: 2 of 2 runs were repeated and agree" in capsys.readouterr().out
-    assert (folder / "acct-1.safetensors").read_bytes() == shipped()["acct"].read_bytes()
+    assert (folder / "acct-1.safetensors").read_bytes() == shipped_policies()["acct"].read_bytes()
     submission = read(honest)
     assert submission.card().startswith("# acct-1") and submission.author == "A. Uthor"
     assert all(0 < claim.figures["score"] <= 1 for claim in submission.claims)
@@ -80,7 +80,7 @@ def test_a_claim_that_is_not_true_is_refused(honest: Path, tmp_path: Path, capsy
 
 
 HTML = "<img src=x onerror=alert(1)>"
-POLICY = shipped()["acct"].read_bytes()
+POLICY = shipped_policies()["acct"].read_bytes()
 HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "html in the name": (lambda d: d.update(name=HTML), "name: got"),
     "a path as the name": (lambda d: d.update(name="../../etc/cron.d/x"), "name: got '../../etc/cron.d/x'"),
@@ -207,7 +207,7 @@ def test_a_run_may_take_so_much_and_no_more(honest: Path, tmp_path: Path) -> Non
     with pytest.raises(SubmissionError, match="of CPU; a policy has to decide faster"):
         figures_of(flood(tmp_path, power=0.0), replace(claim, duration_s=1200.0), Limits(cpu_s=1))
     with pytest.raises(SubmissionError, match=r"more than 1 MB of memory|ended with code"):
-        figures_of(shipped()["acct"], replace(claim, duration_s=60.0), Limits(memory_mb=1))
+        figures_of(shipped_policies()["acct"], replace(claim, duration_s=60.0), Limits(memory_mb=1))
     figures = figures_of(flood(tmp_path), replace(claim, duration_s=1.0), Limits(cpu_s=30))
     assert figures["loss_share"] > 0.5, "it ends, and what it sends is lost"
 

@@ -11,6 +11,7 @@ import pytest
 
 from ccarena.cli import main
 from ccarena.commands.parity import parity
+from ccarena.core.learned_schemes import shipped_policies
 from ccarena.errors import PolicyError
 from ccarena.eval.parity.runtimes import RUNTIMES, agreement, compare
 from ccarena.eval.parity.scenarios import returns
@@ -18,11 +19,10 @@ from ccarena.policies import artifact, c_runtime
 from ccarena.policies.card import card
 from ccarena.policies.recording import record
 from ccarena.runs import run_folder
-from ccarena.runs.run_folder import SHIPPED, shipped
 from docs.generate.policies import LARGEST, ship
 from tests.policies import made
 
-SHIPPED_POLICIES = sorted(shipped())
+SHIPPED_POLICIES = sorted(shipped_policies())
 EVALUATION = {
     "verdict": {
         "line": "verdict: not learned",
@@ -179,11 +179,11 @@ def test_the_shipped_policies_are_there() -> None:
 
 @pytest.mark.parametrize("name", SHIPPED_POLICIES)
 def test_shipped_policies_are_the_same_in_all_homes_and_have_their_card(name: str) -> None:
-    file = shipped()[name]
+    file = shipped_policies()[name]
     assert file.with_suffix(".md").read_text() == card(artifact.load(file), name)
     figures = parity(file, 1024, duration_s=3.0)
     assert figures["problems"] == []
 
 
 def test_shipped_policies_are_small() -> None:
-    assert sum(path.stat().st_size for path in SHIPPED.glob("*.safetensors")) <= LARGEST
+    assert sum(path.stat().st_size for path in shipped_policies().values()) <= LARGEST

@@ -103,5 +103,5 @@ def test_the_newest_run_is_taken_and_wired_ones_first(tmp_path: Path, monkeypatc
 
 
 def test_suites_say_whether_they_need_one() -> None:
-    assert all(suite.load(name).learned == ("acct",) for name in suite.find(["acct"]))
-    assert suite.load("wcc/ack").learned == ()
+    assert all(suite.load(name).suite.policies == ["acct"] for name in suite.find(["acct"]))
+    assert suite.load("wcc/ack").suite.policies == []

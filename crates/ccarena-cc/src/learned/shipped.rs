@@ -6,12 +6,12 @@ use super::Spec;
 use crate::param::Param;
 use crate::scheme::Scheme;
 
-/// A spec of `specs/`, by name, and as a scheme.
+/// The spec in a scheme's folder of the Python package, by name, and as a scheme.
 macro_rules! shipped {
     ($($constant:ident $name:literal;)*) => {
         $(
             static $constant: LazyLock<Spec> =
-                LazyLock::new(|| read($name, include_str!(concat!("specs/", $name, ".json"))));
+                LazyLock::new(|| read($name, include_str!(concat!("../../../../ccarena/", $name, "/spec.json"))));
         )*
 
         /// The shipped specs, by name.
@@ -45,7 +45,7 @@ pub fn find(name: &str) -> Option<&'static Spec> {
 fn read(name: &str, text: &str) -> Spec {
     match Spec::parse(text) {
         Ok(spec) => spec,
-        Err(e) => panic!("specs/{name}.json: {e}"),
+        Err(e) => panic!("ccarena/{name}/spec.json: {e}"),
     }
 }
 
