@@ -20,7 +20,7 @@ use crate::objects::{self, Names, Options};
 use crate::pins::{changing, file, flock, is_mounted, mount, remove_folders, unmount};
 use crate::policies;
 
-/// Where the pins are.
+/// Folder of the pins.
 pub const PINS: &str = "/run/ccarena/bpf";
 /// Folders below it: links, by name of the congestion control; maps.
 const LINKS: &str = "links";
@@ -34,25 +34,25 @@ const COMPLETE: &str = "attached";
 /// The link of the TCP option's program.
 const OPTION: &str = "option";
 
-/// How long detaching waits for the kernel.
+/// Longest wait of detaching for the kernel.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What is attached.
+/// Attached programs.
 #[derive(Clone, Debug)]
 pub struct Status {
     /// Names for `TCP_CONGESTION` and `net.ipv4.tcp_congestion_control`.
     pub names: Vec<String>,
-    /// Since when.
+    /// Time since they were attached.
     pub age: Duration,
-    /// Whether ACCT's TCP option is written and echoed.
+    /// Flag that ACCT's TCP option is written and echoed.
     pub option: bool,
     /// Sockets that have chosen `ccarena`.
     pub sockets: usize,
-    /// Of these, how many a bridge daemon drives; the others are CUBIC's.
+    /// Number of these that a bridge daemon drives; the others run CUBIC.
     pub driven: usize,
     /// Events that the bridge daemon could not be told.
     pub unreported: u64,
-    /// Where the pins are.
+    /// Folder of the pins.
     pub pins: PathBuf,
 }
 
@@ -81,9 +81,10 @@ pub fn attach(options: &Options) -> Result<Status, KernelError> {
     }
 }
 
-/// What is attached, if anything.
+/// Returns what is attached, if anything.
 ///
 /// # Errors
+///
 /// If the pins cannot be read.
 pub fn status() -> Result<Option<Status>, KernelError> {
     let pins = Path::new(PINS);
@@ -182,12 +183,12 @@ pub(crate) fn lock() -> Result<File, KernelError> {
     }
 }
 
-/// Whether something is attached, wholly.
+/// Returns whether something is attached completely.
 pub(crate) fn is_complete() -> bool {
     Path::new(PINS).join(COMPLETE).exists()
 }
 
-/// Whether `ours` is what is attached now: not detached since, nor attached anew.
+/// Returns whether `ours` is attached now: neither detached since, nor attached anew.
 pub(crate) fn is_attached(ours: &Maps) -> bool {
     let id = |map: &MapHandle| MapInfo::new(map.as_fd()).ok().map(|info| info.info.id);
     let pinned = MapHandle::from_pinned_path(Path::new(PINS).join(MAPS).join(CONFIG));
@@ -243,7 +244,8 @@ fn pin_all(options: &Options, pins: &Path) -> Result<(), KernelError> {
     folder(COMPLETE).map(drop)
 }
 
-/// Whether whoever attached ended before all was there. Versions before the ABI had a number told nothing of this.
+/// Returns whether the attaching process ended before everything was there. Versions before the ABI had a number did
+/// not record this.
 fn is_cut_off(pins: &Path) -> bool {
     let maps = pins.join(MAPS);
     !pins.join(COMPLETE).exists() && (maps.join(CONFIG).exists() || !maps.join("events").exists())

@@ -1,4 +1,4 @@
-//! Whether this machine can run the bridge, and what to do if not.
+//! Checks whether this machine can run the bridge, with advice if not.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,9 +9,9 @@ use crate::tcp_option::TcpOption;
 /// One precondition.
 #[derive(Debug)]
 pub struct Check {
-    /// What is looked for.
+    /// Name of the requirement.
     pub name: &'static str,
-    /// What stands in the way, if anything; its message says what to do.
+    /// Obstacle, if any; its message says what to do.
     pub problem: Option<KernelError>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn root() -> Result<(), KernelError> {
     if user == 0 && is_initial(&map) { Ok(()) } else { Err(KernelError::NotRoot) }
 }
 
-/// Whether this `uid_map` is that of the initial user namespace: everyone is himself.
+/// Returns whether this `uid_map` is that of the initial user namespace, which maps every user to itself.
 fn is_initial(uid_map: &str) -> bool {
     uid_map.split_whitespace().eq(["0", "0", "4294967295"])
 }
@@ -86,16 +86,17 @@ pub(crate) fn congestion_controls() -> Vec<String> {
     list.split_whitespace().map(Into::into).collect()
 }
 
-/// Where cgroup2 is mounted.
+/// Returns the mount point of cgroup2.
 ///
 /// # Errors
-/// If it is not.
+///
+/// If it is not mounted.
 pub fn cgroup_mount() -> Result<PathBuf, KernelError> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     mount_point(&mounts).ok_or(KernelError::NoCgroup2)
 }
 
-/// This process's cgroup (version 2).
+/// Returns this process's cgroup (version 2).
 pub(crate) fn cgroup() -> Result<PathBuf, KernelError> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let below = own.lines().find_map(|line| line.strip_prefix("0::/")).ok_or(KernelError::NoCgroup2)?;

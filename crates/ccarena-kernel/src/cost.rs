@@ -1,4 +1,4 @@
-//! What the BPF programs cost: the kernel counts how long programs run, for as long as somebody holds a descriptor.
+//! Costs of the BPF programs: the kernel counts how long programs run, for as long as a process holds a descriptor.
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};

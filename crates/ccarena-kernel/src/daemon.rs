@@ -23,23 +23,23 @@ use crate::sampled::Sampled;
 pub struct DueDecision<'a> {
     /// The flow.
     pub flow: usize,
-    /// When its interval ended.
+    /// End of its interval.
     pub now: Time,
-    /// What it observes.
+    /// Observation.
     pub observation: &'a [f32],
-    /// What the interval was like.
+    /// Report of the interval.
     pub report: &'a [f32],
 }
 
-/// What a socket gets when it opens.
+/// Driver of a socket, from its opening on.
 pub struct Driver {
     /// The flow that it belongs to: an index into [`Daemon::flows`].
     pub flow: usize,
-    /// Its controller, new.
+    /// Controller of the socket, new.
     pub controller: Box<dyn Controller>,
     /// Payload of a segment that the controller was built for.
     pub mss: u32,
-    /// Who decides, if the controller is learned.
+    /// Decider, if the controller is learned.
     pub decider: Option<Decider>,
     /// All changes of the flow's settings, the next one last.
     pub settings: Vec<(Time, FlowSetting)>,
@@ -50,7 +50,7 @@ pub struct Driver {
 /// Gives a driver to a socket that shows up, or none if it is not ours.
 pub type Open<'a> = Box<dyn FnMut(&Event) -> Option<Driver> + 'a>;
 
-/// What is to be written to the datapath.
+/// Answer for the datapath with the socket's cookie.
 pub type Reply = (u64, Answer);
 
 /// All sockets.
@@ -62,15 +62,15 @@ pub struct Daemon<'a> {
     refused: HashSet<u64>,
     /// The newest socket of each flow.
     newest: HashMap<usize, u64>,
-    /// What became of each flow.
+    /// Totals of each flow.
     pub flows: Vec<Totals>,
     /// Reports so far.
     pub reports: u64,
-    /// Of these, under the kernel's fallback.
+    /// Number of these under the kernel's fallback.
     pub fallbacks: u64,
     /// Events that the ring buffer had no room for.
     pub dropped: u64,
-    /// From each report to the moment that its answer was in force, in microseconds.
+    /// Time from each report to the moment that its answer was in force, in microseconds.
     pub enforced_us: Sampled,
 }
 
@@ -171,7 +171,7 @@ impl<'a> Daemon<'a> {
         self.sockets.keys().copied()
     }
 
-    /// When [`on_timers`](Self::on_timers) is due, if no event comes before.
+    /// Returns when [`on_timers`](Self::on_timers) is due, if no event comes before.
     #[must_use]
     pub fn next_timer(&self) -> Time {
         self.sockets.values().map(Socket::next_timer).min().unwrap_or(Time::NEVER)

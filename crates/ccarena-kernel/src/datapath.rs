@@ -26,7 +26,7 @@ use crate::objects::Options;
 pub struct Datapath {
     ring: Mutex<RingBuffer<'static>>,
     ready: RawFd,
-    /// What the ring's callback has taken out, and the vector to swap it with.
+    /// Events that the ring's callback has taken out, and the vector to swap it with.
     inbox: Arc<Mutex<Vec<Event>>>,
     spare: Mutex<Vec<Event>>,
     maps: Maps,
@@ -58,7 +58,7 @@ impl Datapath {
         Self::over(maps, Names::system(), Vec::new(), Some(lock))
     }
 
-    /// Whether this is the end of what is attached now: not detached since, nor attached anew.
+    /// Returns whether this end belongs to what is attached now: neither detached since, nor attached anew.
     #[must_use]
     pub fn is_attached(&self) -> bool {
         attach::is_attached(&self.maps)
@@ -160,9 +160,10 @@ impl Datapath {
         Cost::begin(std::iter::once(&self.maps.answers).chain(weights))
     }
 
-    /// What socket `cookie` is to do from its next ACK on; before it connects, from its first window on.
+    /// Sets the answer for socket `cookie` from its next ACK on; before it connects, from its first window on.
     ///
     /// # Errors
+    ///
     /// If the kernel refuses the entry: there are [`Options::sockets`].
     pub fn answer(&self, cookie: u64, answer: &Answer) -> Result<(), KernelError> {
         let answer = Answer { flow: cookie, ..*answer };
@@ -199,10 +200,11 @@ impl Datapath {
         self.maps.flows()
     }
 
-    /// How many events the kernel could not tell so far, of all sockets: the ring buffer was full, or a user's sockets came
-    /// and went too fast.
+    /// Returns how many events of all sockets the kernel could not report so far. The ring buffer was full, or a user's
+    /// sockets came and went too fast.
     ///
     /// # Errors
+    ///
     /// If the map cannot be read.
     pub fn unreported(&self) -> Result<u64, KernelError> {
         self.maps.unreported()

@@ -1,4 +1,4 @@
-//! What can go wrong between us and the kernel, and what to do about it.
+//! Errors between this process and the kernel, with advice.
 
 use std::path::PathBuf;
 
@@ -44,17 +44,17 @@ pub enum KernelError {
     /// A cgroup cannot be opened.
     #[error("cannot open cgroup {path}: {source}")]
     Cgroup {
-        /// Where it should be.
+        /// Expected path.
         path: PathBuf,
-        /// Why not.
+        /// Cause.
         source: std::io::Error,
     },
     /// A BPF object does not load.
     #[error("cannot load {object}: {reason}\n{log}")]
     Load {
-        /// Which one.
+        /// Name of the object.
         object: &'static str,
-        /// What libbpf says.
+        /// Message of libbpf.
         reason: String,
         /// The verifier's last lines.
         log: String,
@@ -62,9 +62,9 @@ pub enum KernelError {
     /// A congestion control or program does not attach.
     #[error("cannot attach {name}: {reason}")]
     Attach {
-        /// Its name.
+        /// Name of the program.
         name: String,
-        /// What libbpf says.
+        /// Message of libbpf.
         reason: String,
     },
     /// A congestion control of this name exists.
@@ -82,17 +82,17 @@ pub enum KernelError {
     Missing {
         /// The object.
         object: &'static str,
-        /// What is missing.
+        /// Missing part.
         part: &'static str,
     },
     /// A map refuses an entry.
     #[error("cannot {action} map {map}: {reason}")]
     Map {
-        /// What was tried.
+        /// Attempted operation.
         action: &'static str,
-        /// Where.
+        /// Map of the operation.
         map: &'static str,
-        /// What the kernel says.
+        /// Message of the kernel.
         reason: String,
     },
     /// A weight that no scheme can share by.
@@ -132,12 +132,12 @@ pub enum KernelError {
     OtherScheme {
         /// The name.
         name: String,
-        /// Of the new policy.
+        /// Digest of the new policy.
         found: String,
-        /// Of the one that is loaded.
+        /// Digest of the loaded policy.
         expected: String,
     },
-    /// What cannot change while a policy is loaded.
+    /// Setting that cannot change while a policy is loaded.
     #[error(
         "{0} is loaded already: who may choose it and the TCP option stay as they are; unload it first to change them"
     )]
@@ -145,20 +145,20 @@ pub enum KernelError {
     /// No policy of that name.
     #[error("no policy is loaded as {0:?}; `ccarena kernel stats` lists those that are")]
     NotLoaded(String),
-    /// Where the TCP option is to act.
+    /// Missing cgroup for the TCP option.
     #[error("{0} is no folder of a cgroup2 file system; expected one, as /sys/fs/cgroup/system.slice")]
     NoCgroup(PathBuf),
-    /// Not attached.
+    /// Programs that are not attached.
     #[error("nothing is attached at {0}; attach first (ccarena kernel attach)")]
     NotAttached(PathBuf),
     /// A file or mount operation failed.
     #[error("cannot {action} {path}: {source}")]
     File {
-        /// What was tried.
+        /// Attempted operation.
         action: &'static str,
-        /// Where.
+        /// Path of the operation.
         path: PathBuf,
-        /// Why not.
+        /// Cause.
         source: std::io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! What user space and the BPF programs tell each other: `bpf/intf.h`, field by field.
+//! Interface between user space and the BPF programs: `bpf/intf.h`, field by field.
 //!
 //! Packets are TCP segments of `mss` bytes, as Linux counts windows; times are CLOCK_MONOTONIC.
 
@@ -12,7 +12,7 @@ pub const EVENT_CLOSED: u32 = 3;
 /// measures; the ring buffer has none of it.
 pub const EVENT_LISTED: u32 = 4;
 
-/// Of everything here and of the maps' names and keys: raised by whoever changes any of it.
+/// Version of everything here and of the maps' names and keys: raised with any change of it.
 pub const ABI: u64 = 5;
 
 /// [`Event::flags`]: the first loss or mark of an episode, which multiplicative decrease answers.
@@ -54,7 +54,7 @@ pub const ANSWER_OWNS_RECOVERY: u32 = 1 << 0;
 
 /// [`Answer::interval_us`]: report once per window of data.
 pub const INTERVAL_WINDOW: u32 = u32::MAX;
-/// Of [`Answer::reasoner`].
+/// Number of entries of [`Answer::reasoner`].
 pub const REASONER_OPTIONS: usize = 13;
 /// A rate in kbit/s that limits nothing.
 pub const RATE_UNLIMITED: u32 = u32::MAX;
@@ -72,7 +72,7 @@ pub const CA_LOSS: u32 = 4;
 /// `repr(C)` without padding, every bit pattern valid.
 #[allow(unsafe_code, reason = "kernel and user space exchange these structs as bytes")]
 pub(crate) unsafe trait Plain: Copy {
-    /// Its bytes.
+    /// Returns its bytes.
     fn bytes(&self) -> &[u8] {
         // SAFETY: the implementor has no padding, so all of its bytes are initialised; they live as long as `self`.
         unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast::<u8>(), size_of::<Self>()) }
@@ -88,7 +88,7 @@ pub(crate) unsafe trait Plain: Copy {
     }
 }
 
-/// What the datapath tells of a socket.
+/// Event of a socket from the datapath.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Event {
@@ -96,7 +96,7 @@ pub struct Event {
     pub cookie: u64,
     /// Number of the event, from 0 ([`EVENT_OPENED`]) on.
     pub sequence: u64,
-    /// When.
+    /// Time of the event.
     pub now_ns: u64,
     /// Time since the last event.
     pub interval_ns: u64,
@@ -128,19 +128,19 @@ pub struct Event {
     pub dropped: u64,
     /// `sk_pacing_rate`, which the kernel itself keeps for the size of bursts where nothing paces.
     pub pacing_bytes_per_s: u64,
-    /// With [`FLAG_RESTART`]: time since the last ACK.
+    /// Time since the last ACK, with [`FLAG_RESTART`].
     pub idle_ns: u64,
     /// The answer in force; 0 if none has come.
     pub answer_sequence: u64,
-    /// Its [`Answer::answered_ns`].
+    /// Copy of its [`Answer::answered_ns`].
     pub answered_ns: u64,
-    /// When it was put in force.
+    /// Time at which it came into force.
     pub enforced_ns: u64,
-    /// With [`FLAG_PERIOD`]: the length of the next period.
+    /// Length of the next period, with [`FLAG_PERIOD`].
     pub period_ns: u64,
     /// One of the `EVENT_` constants.
     pub kind: u32,
-    /// Of the `FLAG_` constants.
+    /// Flags, of the `FLAG_` constants.
     pub flags: u32,
     /// Packets delivered first in the interval.
     pub acked_packets: u32,
@@ -154,7 +154,7 @@ pub struct Event {
     pub rtt_min_us: u32,
     /// The last of them.
     pub rtt_last_us: u32,
-    /// What [`rate_bytes`](Self::rate_bytes) took.
+    /// Time over which [`rate_bytes`](Self::rate_bytes) were counted.
     pub rate_interval_us: u32,
     /// Smoothed RTT.
     pub srtt_us: u32,
@@ -179,25 +179,25 @@ pub struct Event {
     pub advertised_kbps: u32,
     /// The rate that this socket writes into its packets; 0 if none.
     pub desired_kbps: u32,
-    /// In network order; IPv4 in the first.
+    /// Local address in network order; IPv4 in the first.
     pub local_address: [u32; 4],
-    /// In network order; IPv4 in the first.
+    /// Remote address in network order; IPv4 in the first.
     pub remote_address: [u32; 4],
-    /// In host order.
+    /// Local port in host order.
     pub local_port: u16,
-    /// In host order.
+    /// Remote port in host order.
     pub remote_port: u16,
     /// `AF_INET` or `AF_INET6`.
     pub family: u16,
-    /// With [`FLAG_PERIOD`]: which case the period was.
+    /// Case of the period, with [`FLAG_PERIOD`].
     pub situation: u16,
 }
 
-/// What a socket is to do until the next answer.
+/// Answer to a socket, in force until the next one.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Its key in the map again, which [`Datapath::answer`](crate::Datapath::answer) writes: the element of the map may be
+    /// Key in the map again, which [`Datapath::answer`](crate::Datapath::answer) writes: the element of the map may be
     /// reused while a program reads it.
     pub flow: u64,
     /// A new number makes it a new answer; from 1 on.
@@ -207,7 +207,7 @@ pub struct Answer {
     pub report: u64,
     /// Pacing rate, one segment per second at the least; 0 if the window alone paces.
     pub pacing_bytes_per_s: u64,
-    /// When it was given.
+    /// Time at which it was given.
     pub answered_ns: u64,
     /// [`BASE_CUBIC`]: options of the registry's clock `reasoner`, in its order and as
     /// [`raw`](ccarena_cc::policy::kernel::raw) numbers. The program then judges periods itself, and asks where the
@@ -225,7 +225,7 @@ pub struct Answer {
     pub multiplier: u32,
     /// One of the `BASE_` constants.
     pub base: u32,
-    /// Of the `ANSWER_` constants.
+    /// Flags, of the `ANSWER_` constants.
     pub flags: u32,
     /// Decision interval; 0 is max(1 ms, srtt/8); or [`INTERVAL_WINDOW`].
     pub interval_us: u32,
@@ -265,17 +265,17 @@ impl Default for Answer {
 pub struct Config {
     /// [`ABI`]; stays first, so that every version finds it.
     pub abi: u64,
-    /// Without an answer to a report for so long, or for 4 intervals: CUBIC.
+    /// Time without an answer to a report, or 4 intervals, after which the socket is CUBIC.
     pub deadline_ns: u64,
     /// Write, parse and echo the TCP option.
     pub option: u32,
-    /// In all network namespaces, not only in those of map `namespaces`.
+    /// Flag for all network namespaces, not only those of map `namespaces`.
     pub every_namespace: u32,
     /// More sockets of a user are the kernel's CUBIC's; 0 is no bound.
     pub sockets_per_user: u32,
     /// [`EVENT_OPENED`] and [`EVENT_CLOSED`] of a user's sockets; 0 is no bound.
     pub changes_per_s: u32,
-    /// Of the congestion control, by which the option knows its sockets; ends with a zero.
+    /// Name of the congestion control, by which the option knows its sockets; ends with a zero.
     pub name: [u8; 16],
     /// `net.ipv4.tcp_congestion_control` when it was attached; ends with a zero.
     pub before: [u8; 16],

@@ -8,12 +8,12 @@ use libbpf_rs::{ErrorKind, Iter, Link, MapCore, MapFlags, MapHandle};
 use crate::error::KernelError;
 use crate::intf::{Config, Event, Plain};
 
-/// Whose weight in the WCC family. The first that has one decides, in this order.
+/// Owner of a weight in the WCC family. The first that has one decides, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     /// The socket's `SO_COOKIE`.
     Cookie(u64),
-    /// Its `SO_MARK`.
+    /// Sockets with this `SO_MARK`.
     Mark(u32),
     /// The cgroup (version 2) that it was made in, by inode number.
     Cgroup(u64),
@@ -32,7 +32,7 @@ pub(crate) struct Maps {
     pub config: MapHandle,
     /// Gives the list of flows to whoever reads it.
     pub list: Link,
-    /// With the WCC family.
+    /// Maps of the WCC family, if it is attached.
     pub wcc: Option<WccMaps>,
 }
 
@@ -55,7 +55,7 @@ fn weight_key(kind: u64, id: u64) -> [u8; 16] {
 static WEIGHING: Mutex<()> = Mutex::new(());
 
 impl Maps {
-    /// With the names to pin them by.
+    /// Returns the maps with the names to pin them by.
     pub(crate) fn all(&mut self) -> impl Iterator<Item = (&'static str, &mut MapHandle)> {
         let bridge = [
             ("config", &mut self.config),
@@ -80,7 +80,7 @@ impl Maps {
         Ok(bytes.chunks_exact(size_of::<Event>()).filter_map(Event::read).collect())
     }
 
-    /// How many events were not told so far.
+    /// Returns how many events were not reported so far.
     pub(crate) fn unreported(&self) -> Result<u64, KernelError> {
         let value = self
             .unreported

@@ -13,14 +13,14 @@ use crate::intf::{ABI, Config, Plain};
 use crate::maps::{Maps, WccMaps, locked, map_error};
 use crate::tcp_option::TcpOption;
 
-/// What to load.
+/// Options of loading.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Makes the congestion controls' names this process's own: at most 8 bytes.
     pub suffix: String,
     /// A socket whose report has waited for an answer so long, and for four intervals, falls back to CUBIC.
     pub deadline: Duration,
-    /// Where ACCT's TCP option is written, parsed and echoed.
+    /// Scope in which ACCT's TCP option is written, parsed and echoed.
     pub option: TcpOption,
     /// The weighted congestion controls too: `wcc-ai`, `wcc-md`, `multcp`, `ewtcp`.
     pub wcc: bool,
@@ -28,10 +28,10 @@ pub struct Options {
     pub ring_bytes: u32,
     /// Sockets that can be answered at once.
     pub sockets: u32,
-    /// Of these, one user's at most; more of his sockets are CUBIC's. 0 is no bound.
+    /// Most driven sockets of one user; more of this user's sockets are CUBIC. 0 is no bound.
     pub sockets_per_user: u32,
-    /// Of one user's sockets, how many may open or close in a second and be told at once; of the others the daemon learns
-    /// from their first report or from the list of flows. 0 is no bound.
+    /// Number of one user's sockets that may open or close in a second and be reported at once. The daemon learns of
+    /// others from their first report or from the list of flows. 0 is no bound.
     pub changes_per_s: u32,
     /// Every user may choose the congestion controls, not only those with CAP_NET_ADMIN: in the kernel's words,
     /// `TCP_CONG_NON_RESTRICTED`.
@@ -75,7 +75,7 @@ pub(crate) fn is_name(name: &str) -> bool {
     name.len() < 16 && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.')
 }
 
-/// What the congestion controls are called.
+/// Names of the congestion controls.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
     bridge: String,
@@ -263,7 +263,7 @@ fn attach_list(object: &Object) -> Result<Link, KernelError> {
     link.map_err(|e| KernelError::Attach { name: "the list of flows".into(), reason: format!("{e:#}") })
 }
 
-/// To this process's cgroup, which covers the sockets that its threads make, or to the one asked for.
+/// Attaches the option to the requested cgroup, or to this process's, which covers the sockets that its threads make.
 pub(crate) fn attach_option(object: &Object, option: &TcpOption) -> Result<(String, Link), KernelError> {
     let path = if let TcpOption::Cgroup(path) = option { path.clone() } else { checks::cgroup()? };
     if !path.join("cgroup.controllers").exists() {

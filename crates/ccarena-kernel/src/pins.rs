@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::error::KernelError;
 
-/// Where all of them are, and what whoever changes something holds a lock of.
+/// Folder of all of them, and the lock of processes that change something.
 const FOLDER: &str = "/run/ccarena";
 
 /// Attaching and detaching go one at a time: waits for its turn, which lasts as long as the descriptor.
@@ -41,7 +41,7 @@ pub(crate) fn flock(file: &File, operation: i32) -> std::io::Result<()> {
     if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
-/// Whether a file system of ours is mounted at `pins`.
+/// Returns whether a file system of ours is mounted at `pins`.
 pub(crate) fn is_mounted(pins: &Path) -> Result<bool, KernelError> {
     let table = Path::new("/proc/self/mounts");
     let mounts = fs::read_to_string(table).map_err(file("read", table))?;

@@ -28,41 +28,41 @@ use crate::objects::is_name;
 use crate::pins::{changing, file, is_mounted, mount, unmount};
 use crate::tcp_option::TcpOption;
 
-/// Where the pins are.
+/// Folder of the pins.
 pub const PINS: &str = "/run/ccarena/policies";
-/// What is pinned in a policy's folder: the link last, so that a folder without one is of a loader that was killed.
+/// Name of the link in a policy's folder. It is pinned last, so that a folder without one was left by a killed loader.
 const LINK: &str = "link";
 const IMAGES: &str = "images";
 const STATISTICS: &str = "statistics";
 const CONFIG: &str = "config";
 const OPTION: &str = "option";
 
-/// How long unloading waits for the kernel.
+/// Longest wait of unloading for the kernel.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How to load a policy.
+/// Options of loading a policy.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
     /// The congestion control's name.
     pub name: String,
     /// Every user may choose it, not only those with CAP_NET_ADMIN.
     pub unrestricted: bool,
-    /// Where ACCT's TCP option is written, parsed and echoed.
+    /// Scope in which ACCT's TCP option is written, parsed and echoed.
     pub option: TcpOption,
 }
 
 /// A policy in the kernel.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// For `TCP_CONGESTION` and `net.ipv4.tcp_congestion_control`.
+    /// Name for `TCP_CONGESTION` and `net.ipv4.tcp_congestion_control`.
     pub name: String,
-    /// Which policy it is.
+    /// Facts of the policy.
     pub about: About,
-    /// Whether ACCT's TCP option is written and echoed.
+    /// Flag that ACCT's TCP option is written and echoed.
     pub option: bool,
-    /// Since when the name is there.
+    /// Time since the name exists.
     pub age: Duration,
-    /// What it has done.
+    /// Counters of the policy.
     pub stats: Stats,
 }
 
@@ -161,7 +161,7 @@ pub fn unload(name: Option<&str>) -> Result<Vec<String>, KernelError> {
     unload_now(name)
 }
 
-/// As [`unload`], by whoever has the turn to change things.
+/// Unloads as [`unload`] does, for a caller that holds the lock.
 pub(crate) fn unload_now(name: Option<&str>) -> Result<Vec<String>, KernelError> {
     let pins = Path::new(PINS);
     let mounted = is_mounted(pins)?;

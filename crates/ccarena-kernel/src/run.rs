@@ -31,13 +31,13 @@ use crate::wire::Request;
 
 /// Largest buffers of sockets: as good as none, as in the simulator.
 const BUFFERS: &str = "4096 131072 134217728";
-/// What Linux adds to the smoothed RTT at least, without being asked (`TCP_RTO_MIN`).
+/// Least time that Linux adds to the smoothed RTT by default (`TCP_RTO_MIN`).
 const DEFAULT_MIN_RTO: Dur = Dur::from_millis(200);
-/// From so many segments on the receiver's first window has to be enlarged too.
+/// Number of segments from which the receiver's first window has to be enlarged too.
 const FIRST_RECEIVE_WINDOW: u32 = 40;
 /// The loop looks so often whether all traffic is over before its time ...
 const LOOK_NS: u64 = 1_000_000_000;
-/// ... and so often where it ends after its time.
+/// Interval of checks if it ends after its time.
 const LATE_LOOK_NS: u64 = 200_000_000;
 
 /// Runs the request on `inbox`'s first line to its end and writes what becomes of it.
@@ -211,7 +211,7 @@ struct Control<'a> {
     weights: Vec<(Time, usize, f64)>,
     events: Vec<Event>,
     wakeups: u64,
-    /// From each report to its answer.
+    /// Time from each report to its answer.
     latency_us: Sampled,
     cpu_s: f64,
 }
@@ -400,7 +400,7 @@ impl<'a> Control<'a> {
         Ok(())
     }
 
-    /// How the bridge kept up, if its programs took `datapath_cpu_s`.
+    /// Returns the bridge's punctuality, if its programs took `datapath_cpu_s`.
     fn record(&mut self, datapath_cpu_s: Option<f64>) -> BridgeResult {
         BridgeResult {
             daemon_cpu_s: self.cpu_s,
@@ -415,7 +415,7 @@ impl<'a> Control<'a> {
     }
 }
 
-/// What a socket of `flow` gets.
+/// Returns the driver of a socket of `flow`.
 fn driver(request: &Request, plans: &[Plan], policies: &Policies, flow: usize) -> Result<Driver, RunError> {
     let scenario = &request.scenario;
     let (spec, plan) = (&scenario.flows[flow], &plans[flow]);

@@ -36,7 +36,7 @@ impl Sampled {
         self.seen += 1;
     }
 
-    /// Those that are kept, in any order from now on.
+    /// Returns the kept values, in any order from now on.
     pub fn values(&mut self) -> &mut Vec<u32> {
         &mut self.kept
     }

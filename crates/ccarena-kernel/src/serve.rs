@@ -15,20 +15,20 @@ use crate::datapath::Datapath;
 use crate::error::KernelError;
 use crate::intf::{EVENT_CLOSED, Event};
 
-/// What every socket gets.
+/// Service that every socket gets.
 #[derive(Clone, Debug)]
 pub struct Service {
     /// The scheme.
     pub scheme: String,
     /// A learned scheme that is given by its spec.
     pub spec: Option<Arc<Spec>>,
-    /// What its controllers are built from; segment and initial window are the socket's.
+    /// Configuration of its controllers; segment and initial window are the socket's.
     pub config: Config,
-    /// Who decides for a learned scheme.
+    /// Decider of a learned scheme.
     pub policy: Option<PolicySpec>,
 }
 
-/// What was served.
+/// Counts of the service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Served {
     /// Sockets that opened.
@@ -39,19 +39,19 @@ pub struct Served {
     pub refused: u64,
 }
 
-/// How often the daemon looks whether it is still attached, and whether events were lost.
+/// Interval at which the daemon checks that it is still attached, and whether events were lost.
 const LOOK: Dur = Dur::from_millis(1000);
-/// It compares its sockets with the kernel's list whenever events were lost, and every so many looks.
+/// Number of checks between two comparisons of its sockets with the kernel's list; lost events cause one too.
 const LOOKS: u64 = 10;
 
-/// Why serving has ended.
+/// Reason why serving has ended.
 enum Ended {
     Stopped,
     /// Something else is attached now.
     Replaced,
 }
 
-/// Why a service cannot be.
+/// Error of a service that cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
     /// The scheme, its parameters or weight, or the policy.
@@ -189,7 +189,7 @@ fn reconciled(daemon: &mut Daemon<'_>, datapath: &Datapath) -> Result<Vec<Reply>
 struct Answers<'a> {
     datapath: &'a Datapath,
     refused: u64,
-    /// Of these, how many have been complained about.
+    /// Number of these that were reported as lost.
     told: u64,
 }
 

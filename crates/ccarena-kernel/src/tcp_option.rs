@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 
-/// Where ACCT's TCP option is written, parsed and echoed. It answers whatever peer sends one.
+/// Scope in which ACCT's TCP option is written, parsed and echoed. It answers any peer that sends one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum TcpOption {
     /// Nowhere.
     #[default]
     Off,
-    /// On sockets of this process's cgroup in the namespaces given to
+    /// Sockets of this process's cgroup in the namespaces given to
     /// [`Datapath::add_namespace`](crate::Datapath::add_namespace).
     Namespaces,
-    /// On sockets of the cgroup in this folder, which has to be of version 2, and of those below it.
+    /// Sockets of the cgroup in this folder, which has to be of version 2, and of those below it.
     Cgroup(PathBuf),
 }

@@ -26,22 +26,22 @@ use self::receiver::Receivers;
 use self::sender::Senders;
 use crate::wire::Generator;
 
-/// Where receivers listen.
+/// Port of receivers.
 pub const PORT: u16 = 5001;
 /// Headers of IPv4 and of TCP with timestamps.
 pub const HEADER_BYTES: u64 = 52;
-/// What ACCT's option takes of a segment.
+/// Bytes that ACCT's option takes of a segment.
 pub const OPTION_BYTES: u32 = 8;
 
-/// Why flows cannot send here.
+/// Error of flows that cannot send here.
 #[derive(Debug, thiserror::Error)]
 pub enum TrafficError {
     /// A call of the kernel.
     #[error("{what}: {source}")]
     System {
-        /// What was to be done.
+        /// Attempted operation.
         what: String,
-        /// What the kernel said.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// The congestion control does not exist or is not allowed.
@@ -52,9 +52,9 @@ pub enum TrafficError {
     CongestionControl {
         /// The flow.
         flow: usize,
-        /// Its name for the kernel.
+        /// Name for the kernel.
         name: String,
-        /// What the kernel said.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// A thread ended by a bug.
@@ -66,14 +66,14 @@ pub enum TrafficError {
 }
 
 impl TrafficError {
-    /// What makes errors of the kernel, met when trying to do `what`.
+    /// Returns a function that makes errors of the kernel during the operation `what`.
     fn of(what: impl Into<String>) -> impl Fn(io::Error) -> Self {
         let what = what.into();
         move |source| Self::System { what: what.clone(), source }
     }
 }
 
-/// Whether `fd` polls readable now.
+/// Returns whether `fd` polls readable now.
 fn is_readable(fd: RawFd) -> bool {
     clock::wait(&[fd], Some(0))
 }
@@ -187,7 +187,7 @@ impl Running {
         }
     }
 
-    /// Whether it ends a little after the scenario does, for results to be exchanged.
+    /// Returns whether it ends a little after the scenario does, for results to be exchanged.
     #[must_use]
     pub fn ends_late(&self) -> bool {
         matches!(self.work, Work::Iperf3(_))

@@ -1,27 +1,27 @@
-//! What `ccarena-kernel run` is asked for: one line of JSON. [`ccarena_link::live`] is what is said after it.
+//! Request of `ccarena-kernel run`: one line of JSON. [`ccarena_link::live`] has the messages that follow.
 
 use ccarena_cc::Dur;
 use ccarena_net::{Scenario, ScenarioError};
 use serde_json::{Map, Value};
 
-/// Who sends and receives.
+/// Program that sends and receives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Generator {
-    /// This program.
+    /// Ours: `ccarena-kernel` itself.
     #[default]
     Own,
     /// One iperf3 client and server per flow.
     Iperf3,
 }
 
-/// What is to be run.
+/// Request of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
     /// The scenario.
     pub scenario: Scenario,
-    /// For learned flows without a policy the caller decides.
+    /// Flag that the caller decides for learned flows without a policy.
     pub environment: bool,
-    /// Who sends and receives.
+    /// Program that sends and receives.
     pub traffic: Generator,
     /// The kernel's own schemes are replaced by the controllers of the registry.
     pub bridge: bool,
@@ -34,7 +34,7 @@ pub struct Request {
 /// A request that cannot be taken.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RequestError {
-    /// Not one JSON object with the right fields.
+    /// Input that is not one JSON object with the right fields.
     #[error("request: {0}")]
     Malformed(String),
     /// The scenario is refused.

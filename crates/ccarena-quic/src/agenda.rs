@@ -1,8 +1,9 @@
-//! Who is served next: those for whom something has come, in the order in which it came, and those that are due, in the
-//! order in which they are.
+//! Order of service: first connections with new input, in its order of arrival, then those that are due, in their
+//! order.
 //!
-//! A fixed order is unfair. Acknowledgements of many flows arrive within one wake of the thread, and a full drop-tail
-//! queue has room for some of the packets that they let go: for those of whoever is served first, each time.
+//! A fixed order is unfair. Acknowledgements of many flows arrive within one wake of the thread. A full drop-tail queue
+//! has room for only some of the packets that they release: each time for the packets of the connection that is served
+//! first.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::Hash;
@@ -74,7 +75,7 @@ impl<K: Copy + Eq + Hash + Ord> Agenda<K> {
         }
     }
 
-    /// At most so many wait.
+    /// Returns an upper bound of those that wait.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.queue.len()

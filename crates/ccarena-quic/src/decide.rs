@@ -14,10 +14,10 @@ const ROUNDS: usize = 3;
 /// More observations than anybody records.
 const MOST: u64 = 1 << 28;
 
-/// Why nothing was decided.
+/// Error of a missing decision.
 #[derive(Debug, thiserror::Error)]
 pub enum DecideError {
-    /// What came is no recording.
+    /// Input that is no recording.
     #[error("standard input: {0}")]
     Malformed(String),
     /// The policy.

@@ -24,13 +24,13 @@ pub const PATIENCE: Dur = Dur::from_millis(5_000);
 /// A server that sends data without end and has been silent for so long may be gone.
 const QUIET: Dur = Dur::from_millis(1_000);
 
-/// What a client is to do.
+/// Options of a client.
 pub struct Options {
     /// The server.
     pub remote: SocketAddr,
     /// A connection for each.
     pub requests: Vec<Request>,
-    /// What connections want otherwise later: time since the start, connection (none: all), change.
+    /// Later changes of connections: time since the start, connection (none: all), change.
     pub changes: Vec<(Time, Option<usize>, Change)>,
     /// Ends transfers without end after so long.
     pub duration: Option<Dur>,
@@ -40,7 +40,7 @@ pub struct Options {
     pub fingerprint: Option<String>,
     /// A server that is silent for so long is given up; none: [`PATIENCE`], and [`IDLE`] in the middle of a transfer.
     pub patience: Option<Dur>,
-    /// Of its connections.
+    /// Settings of its connections.
     pub settings: Settings,
 }
 
@@ -60,7 +60,7 @@ struct Getting {
     heard: Time,
     /// The server has to answer until then; never, if no answer is waited for.
     give_up: Time,
-    /// Its time is over: it ends when the server gives a sign of life.
+    /// Flag that its time is over: it ends when the server answers again.
     leaves: bool,
     ended: Option<Time>,
     error: Option<String>,

@@ -28,7 +28,7 @@ use crate::udp::{Buffers, Udp};
 const BATCHES: usize = 4;
 /// Calls that send, before another connection has its turn.
 const SENDS: usize = 64;
-/// From so many unfinished handshakes on, a client proves its address first (RFC 9000 §8.1.2).
+/// Number of unfinished handshakes from which a client proves its address first (RFC 9000 §8.1.2).
 const HANDSHAKES: usize = 64;
 /// More connections are refused.
 const CONNECTIONS: usize = 4096;
@@ -46,9 +46,9 @@ const AT_LEAST: Dur = Dur::from_millis(200);
 pub struct Link<'a> {
     /// The stack's.
     pub stack: &'a mut Connection,
-    /// Its steering.
+    /// Steering of the connection.
     pub steering: &'a Steering,
-    /// It is now.
+    /// Current time.
     pub now: Time,
     instant: Instant,
 }
@@ -74,12 +74,12 @@ pub trait Peer {
     /// A datagram has left since the last [`write`](Self::write).
     fn on_sent(&mut self) {}
 
-    /// Nobody is at the other end, so that the connection is forgotten without a word.
+    /// Returns whether the other end is gone, so that the connection is dropped without a message.
     fn is_gone(&self) -> bool {
         false
     }
 
-    /// When [`write`](Self::write) has something new to write by itself.
+    /// Returns the time at which [`write`](Self::write) has something new to write by itself.
     fn next(&self) -> Time {
         Time::NEVER
     }
@@ -134,7 +134,7 @@ pub struct Host<P> {
     handshaking: usize,
     /// The bytes on the way of all connections.
     in_flight: u64,
-    /// What the socket did not take.
+    /// Data that the socket did not take.
     stuck: Option<(Transmit, Vec<u8>)>,
     buffer: Vec<u8>,
     readable: bool,
@@ -190,7 +190,7 @@ impl<P: Peer> Host<P> {
         self.connections.len()
     }
 
-    /// There is no connection.
+    /// Returns whether there is no connection.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.connections.is_empty()
@@ -208,9 +208,10 @@ impl<P: Peer> Host<P> {
         self.ended.into_iter().chain(living).collect()
     }
 
-    /// Where it listens.
+    /// Returns its listening address.
     ///
     /// # Errors
+    ///
     /// If the kernel refuses.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.udp.address()
@@ -446,7 +447,7 @@ impl<P: Peer> Reactor<P> {
         Ok(Self { poll, events, buffers: Buffers::default(), clock, hosts, agenda })
     }
 
-    /// It is now.
+    /// Returns the current time.
     #[must_use]
     pub fn now(&self) -> Time {
         self.clock.time(self.clock.now())
@@ -464,10 +465,11 @@ impl<P: Peer> Reactor<P> {
         self.hosts
     }
 
-    /// A turn of every host for which something has come or is due, and then a wait for more, until `until` at the latest,
-    /// or until one of `others` polls readable; whether one does.
+    /// Serves every host with input or due work, then waits for more. The wait lasts until `until`, or until one of
+    /// `others` polls readable; returns whether one does.
     ///
     /// # Errors
+    ///
     /// If the kernel refuses.
     pub fn turn(&mut self, until: Time, others: &[RawFd]) -> io::Result<bool> {
         self.agenda.call_due(self.now());

@@ -7,7 +7,7 @@ use ccarena_cc::{Dur, Rate};
 pub struct Metrics {
     /// The controller's window.
     pub window: u64,
-    /// Its pacing rate.
+    /// Pacing rate.
     pub pacing: Option<Rate>,
     /// Slow-start threshold.
     pub threshold: Option<u64>,

@@ -1,4 +1,4 @@
-//! What a server lets clients choose: schemes of the registry, and policies by name.
+//! Offer of a server to its clients: schemes of the registry, and policies by name.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,15 +13,15 @@ use crate::steering::Driver;
 /// The scheme of connections that ask for none.
 pub const DEFAULT_SCHEME: &str = "cubic";
 
-/// Why a client does not get what it asks for.
+/// Reason why a client does not get what it requests.
 #[derive(Debug, thiserror::Error)]
 pub enum OfferError {
     /// A policy that the server does not have.
     #[error("policy: got {name:?}; expected one of the server's: {known}")]
     Policy {
-        /// Its name.
+        /// Requested name.
         name: String,
-        /// Those that there are.
+        /// Available names.
         known: String,
     },
     /// The client may not choose.
@@ -37,7 +37,7 @@ pub enum OfferError {
 pub struct Offer {
     policies: Policies,
     files: BTreeMap<String, PathBuf>,
-    /// What connections get that ask for nothing; with `fixed` all do.
+    /// Request that connections without their own get; with `fixed` all do.
     pub default: Request,
     /// Clients may not choose.
     pub fixed: bool,
@@ -54,9 +54,10 @@ impl Offer {
         Ok(())
     }
 
-    /// What steers a connection that asks for `request`, in packets of `mtu` bytes of UDP payload.
+    /// Returns the driver of a connection that requests `request`, in packets of `mtu` bytes of UDP payload.
     ///
     /// # Errors
+    ///
     /// If the offer does not have it.
     pub fn driver(&self, request: &Request, mtu: u16, seed: u64) -> Result<(String, Driver), OfferError> {
         let chosen = [("a scheme", request.scheme.is_some()), ("a policy", request.policy.is_some())];

@@ -9,20 +9,20 @@ use ccarena_cc::{Dur, Rate, Time};
 /// QUICHE's `kAlarmGranularity`.
 const GRANULARITY: Dur = Dur::from_millis(1);
 
-/// When the next packet is due.
+/// Pacer: the time at which the next packet is due.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pacer {
     due: Time,
 }
 
 impl Pacer {
-    /// When the next packet is due.
+    /// Returns the time at which the next packet is due.
     #[must_use]
     pub fn due(&self) -> Time {
         self.due
     }
 
-    /// Whether a packet may leave at `now`.
+    /// Returns whether a packet may leave at `now`.
     #[must_use]
     pub fn is_open(&self, now: Time) -> bool {
         self.due <= now + GRANULARITY

@@ -14,9 +14,9 @@ const LARGEST_GAP: u64 = 1 << 10;
 /// A packet that was sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {
-    /// When.
+    /// Time of sending.
     pub sent: Time,
-    /// Its bytes.
+    /// Bytes of the packet.
     pub bytes: u64,
     /// Bytes sent before it.
     pub offset: u64,
@@ -41,7 +41,7 @@ pub struct Packets {
     pub delivered: u64,
     delivered_at: Time,
     first_sent: Time,
-    /// Until so many bytes are delivered, samples are limited by the application; zero if they are not.
+    /// Delivered bytes until which samples are limited by the application; zero if they are not.
     app_limited_until: u64,
 }
 

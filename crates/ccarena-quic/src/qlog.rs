@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::metrics::Metrics;
 
-/// Where the log goes.
+/// Log in qlog's format.
 pub struct Qlog {
     out: Box<dyn Write + Send>,
     last: Option<Metrics>,
@@ -172,7 +172,8 @@ mod tests {
         assert!(fields.iter().all(|field| required.contains(field) || optional.contains(field)), "{value}");
     }
 
-    /// That a record is one of the schema's, with what qvis needs of it (its `CongestionGraphD3Renderer.ts`).
+    /// Asserts that a record conforms to the schema, with the fields that qvis needs (its
+    /// `CongestionGraphD3Renderer.ts`).
     fn conforms(record: &Value) {
         let name = record["name"].as_str().unwrap_or_default();
         let (_, required, optional) = SCHEMA.iter().find(|(known, ..)| *known == name).unwrap();

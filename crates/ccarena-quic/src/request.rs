@@ -1,4 +1,4 @@
-//! What a client asks of a server: lines of JSON on the connection's first stream, on which the data comes back.
+//! Requests of a client to a server: lines of JSON on the connection's first stream, on which the data comes back.
 //!
 //! The first line is a [`Request`]; every further one a [`Change`].
 
@@ -23,11 +23,11 @@ pub struct Request {
     pub bytes: Option<u64>,
     /// A scheme of the registry; none leaves it to the policy, or to the server.
     pub scheme: Option<String>,
-    /// Its parameters.
+    /// Parameters of the scheme.
     pub params: BTreeMap<String, f64>,
     /// The name of a policy that the server offers.
     pub policy: Option<String>,
-    /// What Hercules is to reach.
+    /// Requirement for Hercules.
     pub requirement: Option<Range>,
     /// Weight in the WCC family.
     pub weight: Option<f64>,
@@ -35,11 +35,11 @@ pub struct Request {
     pub desired_mbps: Option<f64>,
 }
 
-/// What the client wants otherwise from now on; what is none stays.
+/// Change that a client requests; fields that are none stay.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Change {
-    /// What Hercules is to reach.
+    /// Requirement for Hercules.
     pub requirement: Option<Range>,
     /// Weight in the WCC family.
     pub weight: Option<f64>,
@@ -50,7 +50,7 @@ pub struct Change {
 /// A line that cannot be taken.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RequestError {
-    /// Not one JSON object with the right fields.
+    /// Input that is not one JSON object with the right fields.
     #[error("{0}; expected one JSON object on one line")]
     Malformed(String),
     /// A line without end.
@@ -59,11 +59,11 @@ pub enum RequestError {
     /// A value outside of its bounds.
     #[error("{field}: got {got}; expected {expected}")]
     Value {
-        /// Its field.
+        /// Name of the field.
         field: &'static str,
-        /// What it is.
+        /// Given value.
         got: String,
-        /// What it may be.
+        /// Accepted values.
         expected: &'static str,
     },
 }
@@ -79,7 +79,7 @@ impl Request {
         Ok(request)
     }
 
-    /// What of it may change later.
+    /// Returns the fields that may change later.
     #[must_use]
     pub fn change(&self) -> Change {
         Change { requirement: self.requirement, weight: self.weight, desired_mbps: self.desired_mbps }
@@ -118,7 +118,7 @@ impl Change {
         Ok(())
     }
 
-    /// What a controller is told.
+    /// Returns the settings for a controller.
     #[must_use]
     pub fn settings(&self) -> Vec<FlowSetting> {
         let mut settings = Vec::new();

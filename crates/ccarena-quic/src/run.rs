@@ -33,11 +33,11 @@ use crate::tls::{self, Identity};
 use crate::transport::{self, Settings, Streams};
 use crate::udp::Udp;
 
-/// Where receivers listen.
+/// Port of receivers.
 const PORT: u16 = 4433;
-/// Whether the run is over is looked at so often.
+/// Interval between checks for the end of the run.
 const LOOK_NS: u64 = 20_000_000;
-/// What waits in a socket waits in its device's queue, which takes 500 packets (ccarena-link).
+/// Send buffer of a socket: more data then waits in its device's queue, which takes 500 packets (ccarena-link).
 const SEND_BUFFER: usize = 256 << 10;
 /// Finite transfers of a flow that may be open at once.
 const STREAMS: u32 = 1024;
@@ -190,7 +190,7 @@ fn receive(mut reactor: Reactor<Receiver>, end: Time, stop: RawFd) -> std::io::R
     Ok(reactor.into_hosts().into_iter().map(|host| first(host).map(|(r, _)| r.finish()).unwrap_or_default()).collect())
 }
 
-/// What became of each flow at its sender, and what its controller counted.
+/// Results of each flow at its sender, and the counts of its controller.
 type AllSent = Vec<(Sent, Totals)>;
 
 /// The threads of a run.

@@ -25,7 +25,7 @@ use crate::udp::{SEND_BUFFER, Udp};
 
 /// The client has what it asked for.
 pub const DONE: u32 = 0;
-/// What the client says is wrong; the reason says how.
+/// Error code for a wrong request; the reason says what is wrong.
 pub const REFUSED: u32 = 1;
 
 /// A client that has asked for nothing so long after its first packet is sent away.
@@ -33,13 +33,13 @@ const ASKS_WITHIN: Dur = Dur::from_millis(10_000);
 /// The bytes that a client may send beyond what was read: two lines.
 const RECEIVE_WINDOW: u64 = 2 * LONGEST as u64;
 
-/// What a server is to do.
+/// Options of a server.
 pub struct Options {
-    /// Where it listens.
+    /// Listening address.
     pub listen: SocketAddr,
-    /// What clients may choose.
+    /// Offer to clients.
     pub offer: Offer,
-    /// Of its connections.
+    /// Settings of its connections.
     pub settings: Settings,
     /// A line about each connection so often; none without end.
     pub interval: Option<Dur>,
@@ -47,30 +47,30 @@ pub struct Options {
     pub qlog: Option<PathBuf>,
 }
 
-/// Why a server does not serve.
+/// Error of a server that cannot serve.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The socket, or the loop.
     #[error("{what}: {source}")]
     System {
-        /// What was to be done.
+        /// Attempted operation.
         what: String,
-        /// What the kernel said.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// Secure connections.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// What connections get by default.
+    /// Error in the default of connections.
     #[error(transparent)]
     Offer(#[from] crate::offer::OfferError),
-    /// There is no controller for the beginning of a connection.
+    /// Error of a missing controller for the beginning of a connection.
     #[error(transparent)]
     Scheme(#[from] ccarena_cc::BuildError),
 }
 
 impl ServeError {
-    /// What makes errors of the kernel, met when trying to do `what`.
+    /// Returns a function that makes errors of the kernel during the operation `what`.
     pub fn of(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::System { what, source }

@@ -42,11 +42,11 @@ const STACK_MARGIN: f64 = 1.25;
 /// No pacing at all, in bytes per second.
 const UNPACED: u64 = 1 << 40;
 
-/// What steers one connection.
+/// Driver of one connection.
 pub struct Driver {
     /// The scheme.
     pub controller: Box<dyn Controller>,
-    /// Who decides for it, if it is learned.
+    /// Decider of a learned connection.
     pub decider: Option<Decider>,
     /// Changes of the flow's settings, the next one last.
     pub settings: Vec<(Time, FlowSetting)>,
@@ -54,12 +54,12 @@ pub struct Driver {
     pub keeps_reports: bool,
 }
 
-/// What a connection has counted.
+/// Counts of a connection.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Totals {
     /// Packets that ask for an acknowledgement, sent after the handshake.
     pub sent_packets: u64,
-    /// Of these, lost.
+    /// Number of lost packets among these.
     pub lost_packets: u64,
     /// Times of persistent congestion.
     pub timeouts: u64,
@@ -75,7 +75,7 @@ pub struct Totals {
     pub decisions: u64,
     /// Decisions on what its policy did not see in training.
     pub outside: Outside,
-    /// Its reports, row by row, if they are kept.
+    /// Reports, row by row, if they are kept.
     pub reports: Vec<f32>,
     /// Bytes delivered, in QUIC packets.
     pub delivered_bytes: u64,
@@ -102,7 +102,7 @@ struct News {
     prior_in_flight: Option<u64>,
 }
 
-/// What a scheme that routers help asks of them, and hears.
+/// Requests to routers of a scheme that uses them, and their answers.
 #[derive(Clone, Copy, Debug)]
 struct Advertised {
     kbps: u32,
@@ -121,7 +121,7 @@ struct State {
     every_segment: bool,
     packets: Packets,
     news: News,
-    /// When the recovery period began, and what it is.
+    /// Start of the recovery period, and its state.
     recovery: Option<(Time, RecoveryState)>,
     /// Bytes sent when the window last was what limited sending.
     limited_until: u64,
@@ -213,7 +213,7 @@ impl Steering {
         state.began = true;
     }
 
-    /// It is `now`: runs what is due. To be called before the stack is asked for packets.
+    /// Runs what is due at `now`. Call it before asking the stack for packets.
     pub fn advance(&self, now: Time) {
         self.state().advance(now);
     }
@@ -267,7 +267,7 @@ impl Steering {
         self.state().packets.in_flight
     }
 
-    /// When [`advance`](Self::advance) is due, the stack to be asked for packets after it.
+    /// Returns when [`advance`](Self::advance) is due; ask the stack for packets after it.
     #[must_use]
     pub fn next(&self) -> Time {
         let state = self.state();
@@ -283,7 +283,7 @@ impl Steering {
         state.read_controller();
     }
 
-    /// What was counted so far.
+    /// Returns the counts so far.
     #[must_use]
     pub fn totals(&self) -> Totals {
         let state = self.state();
@@ -582,7 +582,7 @@ impl ControllerFactory for Steering {
     }
 }
 
-/// What the stack holds.
+/// Handle that the stack holds.
 struct Hook(Steering);
 
 impl std::fmt::Debug for Hook {

@@ -1,5 +1,5 @@
-//! Who a server is: a raw public key (RFC 7250), which a client may pin, instead of certificates that nobody issues for
-//! experiments.
+//! Identity of a server: a raw public key (RFC 7250), which a client may pin, since no authority issues certificates
+//! for experiments.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use rustls::server::AlwaysResolvesServerRawPublicKeys;
 use rustls::sign::CertifiedKey;
 use rustls::{CertificateError, DigitallySignedStruct, PeerIncompatible, SignatureScheme, version};
 
-/// What our endpoints speak within QUIC.
+/// Protocol of our endpoints within QUIC.
 pub const PROTOCOL: &[u8] = b"ccarena/1";
 
-/// Why there is no secure endpoint.
+/// Error of a missing secure endpoint.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A key cannot be made or used.

@@ -20,7 +20,7 @@ const DATAGRAMS: usize = 1 << 10;
 /// Data of the handshake that has come out of order: RFC 9000 §7.5 wants no less, and ours takes no more.
 const HANDSHAKE: usize = 4096;
 
-/// How the peer is to acknowledge (draft-ietf-quic-ack-frequency): every so many packets, or after so long.
+/// Acknowledgement frequency of the peer (draft-ietf-quic-ack-frequency): after this many packets, or this time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Acks {
     /// Packets per acknowledgement.
@@ -29,14 +29,14 @@ pub struct Acks {
     pub delay: Option<Dur>,
 }
 
-/// What differs between connections.
+/// Settings that differ between connections.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
     /// UDP payload of a full packet.
     pub mtu: u16,
-    /// What the peer is asked for; none leaves it to RFC 9000's every other packet.
+    /// Acknowledgements requested from the peer; none leaves them at RFC 9000's every other packet.
     pub acks: Option<Acks>,
-    /// What the peer may send beyond what was read, in bytes; none has no limit.
+    /// Bytes that the peer may send beyond what was read; none has no limit.
     pub receive_window: Option<u64>,
     /// Streams that the peer may have open at once, in both directions and in its own alone. Whoever allows them reads them.
     pub streams: Streams,
@@ -49,9 +49,9 @@ pub struct Settings {
 /// Streams of a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Streams {
-    /// That carry data both ways.
+    /// Number of streams that carry data both ways.
     pub bidirectional: u32,
-    /// That carry the peer's data.
+    /// Number of streams that carry the peer's data.
     pub unidirectional: u32,
 }
 

@@ -10,9 +10,9 @@ use noq_udp::{BATCH_SIZE, RecvMeta, UdpSockRef, UdpSocketState};
 
 /// The default of 212 kB loses half of a burst on loopback.
 const RECEIVE_BUFFER: usize = 8 << 20;
-/// What waits in a socket to be sent, if nothing says otherwise.
+/// Default size of a socket's send buffer.
 pub const SEND_BUFFER: usize = 1 << 20;
-/// As many full datagrams are below the 64 kB of an IP packet.
+/// Number of full datagrams below the 64 kB of an IP packet.
 const SEGMENTS: NonZeroUsize = NonZeroUsize::new(40).unwrap();
 /// Largest datagram that the kernel merges others into.
 const LARGEST: usize = 1 << 16;
@@ -38,13 +38,13 @@ impl Default for Buffers {
 
 /// A datagram that has come.
 pub struct Arrival<'a> {
-    /// From where.
+    /// Source address.
     pub from: SocketAddr,
-    /// To which of our addresses.
+    /// Destination among our addresses.
     pub to: Option<std::net::IpAddr>,
     /// The mark of routers.
     pub ecn: Option<EcnCodepoint>,
-    /// What it carries.
+    /// Payload.
     pub bytes: &'a [u8],
 }
 
@@ -62,9 +62,10 @@ impl Udp {
         Ok(Self { socket, state, ecn })
     }
 
-    /// Where it is.
+    /// Returns its address.
     ///
     /// # Errors
+    ///
     /// If the kernel refuses.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
@@ -115,7 +116,7 @@ impl AsRawFd for Udp {
     }
 }
 
-/// Beyond the system's limit if we may, else as far as that goes.
+/// Resizes a buffer beyond the system's limit if this process may, else up to it.
 #[allow(unsafe_code, reason = "the standard library does not size buffers")]
 fn resize(socket: &UdpSocket, force: libc::c_int, ask: libc::c_int, bytes: usize) {
     let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);

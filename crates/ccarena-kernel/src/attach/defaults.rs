@@ -1,7 +1,7 @@
-//! Which congestion control new sockets get, in every network namespace that can be found.
+//! Default congestion control of new sockets, in every network namespace that can be found.
 //!
 //! A namespace whose `net.ipv4.tcp_congestion_control` names a congestion control holds its program, also one that has
-//! only inherited it; found are the namespaces of processes and those with names.
+//! only inherited it. The namespaces of processes and those with names can be found.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,10 +15,12 @@ use crate::error::KernelError;
 const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 const ALLOWED: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
 
-/// Where the default is one of `ours`, it becomes `before`, or if that is not to be had another that every user may choose.
+/// Restores the default `before` in namespaces whose default is one of `ours`. If `before` is not available, another
+/// one that every user may choose is set.
 ///
 /// # Errors
-/// If the calling thread's own namespace cannot be mended. Others may end meanwhile.
+///
+/// If the calling thread's own namespace cannot be restored. Others may end meanwhile.
 pub(crate) fn restore(ours: &[String], before: &str) -> Result<(), KernelError> {
     let mut seen = BTreeSet::new();
     for path in namespaces() {

@@ -1,12 +1,12 @@
-//! From the sums of a decision interval back to the calls that a controller expects, in its order.
+//! Conversion of a decision interval's sums into the calls that a controller expects, in its order.
 //!
-//! Approximations, of what a sum cannot tell:
+//! Approximations of what sums do not contain:
 //! - An interval's acknowledgements come as one per RTT sample (at most [`PIECES`]), evenly over the interval. The first
 //!   carries the least RTT, the others are equal, so that minimum and mean are the measured ones.
 //! - A period that the datapath has judged ends with the last of them.
-//! - Packets sent in the interval count as sent before what arrived in it, at the rate that the controller now wants,
-//!   though the first of them left at the rate before. Controllers that do not track packets get one call with the last
-//!   packet, which counts the others ([`SentInfo::unreported`]): one that follows the pacer would else drift from it.
+//! - Packets sent in the interval count as sent before what arrived in it, at the controller's current rate. The first of
+//!   them left at the previous rate. Controllers that do not track packets get one call with the last packet, which counts
+//!   the others ([`SentInfo::unreported`]). Without the count, a controller that follows the pacer would drift from it.
 //! - Of packets under way, those acknowledged or lost are the oldest.
 //! - Growth by what was acknowledged in the interval before a loss is left out, as in recovery.
 
@@ -29,14 +29,14 @@ const SLACK: u64 = 3;
 /// Most transmissions that an interval is divided into: beyond, something has gone wrong with the counts.
 const TRANSMISSIONS: u64 = 1 << 16;
 
-/// What of a socket has been told to its controller so far.
+/// State of a socket as its controller knows it.
 #[derive(Debug)]
 pub struct Feed {
     /// Payload of a segment, as the controller counts windows.
     mss: u64,
     /// Time of [`Event::now_ns`] that is the controller's zero.
     zero_ns: u64,
-    /// When the last event was.
+    /// Time of the last event.
     at: Time,
     snd_una: u64,
     delivered: u64,
@@ -44,7 +44,7 @@ pub struct Feed {
     /// Transmissions so far, and their payload.
     sent: u64,
     sent_bytes: u64,
-    /// When the last packet was sent, as far as told.
+    /// Time of the last packet that the controller knows of.
     sent_at: Time,
     /// Numbers of packets under way, for controllers that track packets.
     outstanding: Option<VecDeque<u64>>,
@@ -74,7 +74,7 @@ impl Feed {
         Time(now_ns.saturating_sub(self.zero_ns)).max(self.at)
     }
 
-    /// When the last event was.
+    /// Returns the time of the last event.
     #[must_use]
     pub fn at(&self) -> Time {
         self.at
@@ -271,7 +271,7 @@ fn packet_acked(controller: &mut dyn Controller, number: u64) {
     }
 }
 
-/// What the program found of the period that ends with `event`.
+/// Returns the program's decision on the period that ends with `event`.
 fn decision(event: &Event) -> Decision {
     Decision {
         case: u8::try_from(event.situation).unwrap_or(u8::MAX),

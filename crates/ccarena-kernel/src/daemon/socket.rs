@@ -13,7 +13,7 @@ use crate::intf::{
     INTERVAL_WINDOW, RATE_UNLIMITED, REASONER_OPTIONS,
 };
 
-/// What a flow's sockets have reported.
+/// Sums of the reports of a flow's sockets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Totals {
     /// Segments marked lost.
@@ -38,7 +38,7 @@ pub struct Totals {
 pub struct Socket {
     driver: Driver,
     feed: Feed,
-    /// When it became ours; 0 if that was before its first event.
+    /// Time at which the socket became ours; 0 if that was before its first event.
     pub(super) since_ns: u64,
     /// Answers so far, and the last event that they take into account.
     sequence: u64,
@@ -55,9 +55,9 @@ pub struct Socket {
     report: Vec<f32>,
 }
 
-/// While ACKs come in bursts, as at the start of a flow and in small windows, an interval that ends with one of them hears
-/// of the rest of the burst with the next one, or a round trip later: every ACK reports until so many packets have arrived,
-/// and in windows below so many.
+/// Number of packets up to which every ACK reports. So it does in windows below [`BURSTY_WINDOW`]. At the start of a flow
+/// and in small windows ACKs come in bursts. An interval that ends within a burst would hear of the rest only with the
+/// next report, up to a round trip later.
 const BURSTY_PACKETS: u64 = 2000;
 const BURSTY_WINDOW: u32 = 64;
 /// An interval that every ACK ends.
@@ -68,7 +68,7 @@ const SPACED_US: u32 = 100;
 /// The longest that a datapath with its own CUBIC is left alone.
 const LONGEST_US: u32 = 10_000_000;
 
-/// Who is asked for a decision, and what is kept of it.
+/// Request for a decision: its decider, and the kept state.
 struct Asking<'a> {
     decider: &'a mut Option<Decider>,
     flow: usize,
@@ -181,7 +181,7 @@ impl Socket {
         }
     }
 
-    /// How long after its report the answer came into force that `event` is the first to tell of.
+    /// Returns the time from a report to its answer's coming into force, if `event` is the first to show it.
     pub fn enforced_us(&mut self, event: &Event) -> Option<u32> {
         let position = self.answered.iter().position(|a| a.0 == event.answer_sequence)?;
         let (_, reported_ns) = self.answered.drain(..=position).next_back()?;
@@ -189,7 +189,7 @@ impl Socket {
         Some(u32::try_from(late).unwrap_or(u32::MAX))
     }
 
-    /// When [`on_timers`](Self::on_timers) is due.
+    /// Returns when [`on_timers`](Self::on_timers) is due.
     #[must_use]
     pub fn next_timer(&self) -> Time {
         let setting_at = self.driver.settings.last().map_or(Time::NEVER, |w| w.0);
@@ -223,7 +223,7 @@ impl Socket {
         learned.act(action, now)
     }
 
-    /// What the socket is to do now.
+    /// Returns the current answer to the socket.
     pub fn answer(&mut self, now_ns: u64) -> Answer {
         self.sequence += 1;
         if self.answered.len() == REMEMBERED {
@@ -310,12 +310,12 @@ fn reasoner(options: &ReasonerOptions) -> [i64; REASONER_OPTIONS] {
     .map(raw)
 }
 
-/// In µs; 0 and the largest numbers have meanings of their own.
+/// Returns the length in µs; 0 and the largest numbers have special meanings.
 fn interval(length: Dur) -> u32 {
     u32::try_from(length.0 / 1000).unwrap_or(INTERVAL_WINDOW).clamp(SPACED_US, LONGEST_US)
 }
 
-/// As the TCP option writes a rate: at least 1 kbit/s.
+/// Returns the rate as in the TCP option: at least 1 kbit/s.
 fn kbps(rate: Rate) -> u32 {
     u32::try_from(rate.0 / 1000).unwrap_or(RATE_UNLIMITED).max(1)
 }

@@ -1,4 +1,4 @@
-//! For tests: a controller that records its calls.
+//! Controller for tests that records its calls.
 
 use ccarena_cc::{AckInfo, Bytes, Controller, LossInfo, PacketTracker, SentInfo};
 

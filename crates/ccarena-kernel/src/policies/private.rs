@@ -32,7 +32,7 @@ struct Reports {
     rows: Arc<Mutex<Vec<f32>>>,
 }
 
-/// As the kernel's program counts: in units of 2^-20.
+/// Unit of the kernel's program, which counts in 2^-20.
 const RAW: f64 = (1_u64 << 20) as f64;
 
 impl Reports {
@@ -72,7 +72,7 @@ impl Private {
         Ok(Self { name, observed: about.observed, program, namespaces, reports, _links: links })
     }
 
-    /// For `TCP_CONGESTION`.
+    /// Returns the name for `TCP_CONGESTION`.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -87,9 +87,10 @@ impl Private {
         Ok(if self.observed { Outside { decisions, outside } } else { Outside::default() })
     }
 
-    /// What it has done.
+    /// Returns its counters.
     ///
     /// # Errors
+    ///
     /// If the map cannot be read.
     pub fn stats(&self) -> Result<Stats, KernelError> {
         stats_of(&self.program.statistics)
@@ -105,9 +106,11 @@ impl Private {
         Ok(std::mem::take(&mut *locked(&reports.rows)))
     }
 
-    /// As [`Datapath::add_namespace`](crate::Datapath::add_namespace); nothing without the option.
+    /// Adds a namespace as [`Datapath::add_namespace`](crate::Datapath::add_namespace) does; does nothing without the
+    /// option.
     ///
     /// # Errors
+    ///
     /// As there.
     pub fn add_namespace(&self, netns_cookie: u64) -> Result<(), KernelError> {
         let Some(namespaces) = &self.namespaces else { return Ok(()) };

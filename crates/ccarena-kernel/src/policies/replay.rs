@@ -40,7 +40,7 @@ impl Replay {
         Ok(Self { program, trials, about, trial: vec![0; TRIAL_BYTES] })
     }
 
-    /// What the policy is.
+    /// Returns the facts of the policy.
     #[must_use]
     pub fn about(&self) -> &About {
         &self.about

@@ -1,4 +1,4 @@
-//! What a policy in the kernel has done.
+//! Counters of a policy in the kernel.
 
 /// Names of the reasoner's cases, of which 0 is none; and of ACCT's zones.
 pub const CASES: [&str; 5] = ["none", "falling", "rising", "lossy", "queued"];
@@ -14,7 +14,7 @@ pub struct Stats {
     pub closed: u64,
     /// Periods of the clock.
     pub periods: u64,
-    /// Of these, in which the policy was asked.
+    /// Number of these in which the policy was asked.
     pub decisions: u64,
     /// Time that decisions took, signals included.
     pub ns: u64,
@@ -40,7 +40,7 @@ pub struct Stats {
 const NUMBERS: usize = 23;
 
 impl Stats {
-    /// Of all CPUs' structs.
+    /// Adds up the structs of all CPUs.
     pub(super) fn sum<'a>(of: impl Iterator<Item = &'a [u8]>) -> Self {
         of.map(Self::read).fold(Self::default(), |a, b| {
             let add = |a: u64, b: u64| a.wrapping_add(b);

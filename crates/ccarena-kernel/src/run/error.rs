@@ -1,4 +1,4 @@
-//! Why a run fails, and of what kind that is.
+//! Errors of a run, and their kinds.
 
 use ccarena_link::LinkError;
 use ccarena_link::live::InboxError;
@@ -8,13 +8,13 @@ use crate::error::KernelError;
 use crate::traffic::TrafficError;
 use crate::wire::RequestError;
 
-/// Why a scenario cannot be run, or not to its end.
+/// Error of a scenario that cannot be run, or not to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The request or its scenario is refused.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// It asks for more than this machine is to give.
+    /// Request of more than this machine may give.
     #[error(transparent)]
     Resources(#[from] ccarena_net::ResourceError),
     /// A field says what real TCP cannot do.
@@ -22,7 +22,7 @@ pub enum RunError {
     Unsupported {
         /// The field.
         path: String,
-        /// What is wrong, and what would do.
+        /// Fault and remedy.
         problem: String,
     },
     /// A flow's scheme or its parameters.
@@ -30,7 +30,7 @@ pub enum RunError {
     Scheme {
         /// The flow.
         flow: usize,
-        /// Why.
+        /// Cause.
         source: ccarena_cc::BuildError,
     },
     /// A flow's policy.
@@ -38,7 +38,7 @@ pub enum RunError {
     Policy {
         /// The flow.
         flow: usize,
-        /// Why.
+        /// Cause.
         source: ccarena_cc::BindError,
     },
     /// A flow's policy cannot think in the kernel.
@@ -46,7 +46,7 @@ pub enum RunError {
     Image {
         /// The flow.
         flow: usize,
-        /// Why.
+        /// Cause.
         source: ccarena_cc::policy::kernel::ImageError,
     },
     /// An action that cannot be taken.
@@ -54,7 +54,7 @@ pub enum RunError {
     Action {
         /// The flow.
         flow: u32,
-        /// Why.
+        /// Cause.
         message: String,
     },
     /// BPF.
@@ -69,9 +69,9 @@ pub enum RunError {
     /// Signals, pipes.
     #[error("{what}: {source}")]
     System {
-        /// What was to be done.
+        /// Attempted operation.
         what: &'static str,
-        /// What the kernel said.
+        /// Error of the kernel.
         source: std::io::Error,
     },
     /// Standard input ended, or a signal came.
@@ -89,7 +89,7 @@ impl From<InboxError> for RunError {
 }
 
 impl RunError {
-    /// What the caller makes of it: `scenario`, `trace`, `policy`, `machine` or `internal`.
+    /// Returns the kind for the caller: `scenario`, `trace`, `policy`, `machine` or `internal`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {

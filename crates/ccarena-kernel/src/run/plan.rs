@@ -1,4 +1,4 @@
-//! Where each flow's congestion control runs, and whether real TCP can do what a scenario says.
+//! Runtime of each flow's congestion control, and checks that real TCP can do what a scenario says.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,29 +20,29 @@ const WEIGHTED: [&str; 4] = ["wcc-ai", "wcc-md", "multcp", "ewtcp"];
 const LARGEST_MSS: u32 = 1448;
 const SMALLEST_MSS: u32 = 76;
 
-/// Where a congestion control runs.
+/// Runtime of a congestion control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Runtime {
-    /// In the kernel: its own.
+    /// Runtime in the kernel: its own congestion control.
     Kernel,
-    /// In the kernel: our BPF program.
+    /// Runtime in the kernel: our BPF program.
     Weighted,
-    /// In the kernel: a policy that thinks in BPF.
+    /// Runtime in the kernel: a policy in BPF.
     Policy,
-    /// In this process, over the bridge.
+    /// Runtime in this process, over the bridge.
     Bridge,
 }
 
-/// What is known of a flow before it runs.
+/// Plan of a flow before it runs.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Where its congestion control runs.
+    /// Runtime of its congestion control.
     pub runtime: Runtime,
-    /// What its controller is built from.
+    /// Configuration of its controller.
     pub config: Config,
-    /// What a learned scheme observes, reports and takes.
+    /// Observation, report and actions of a learned scheme.
     pub learned: Option<Arc<Interface>>,
-    /// Its packets carry ACCT's option.
+    /// Flag that its packets carry ACCT's option.
     pub signals: bool,
 }
 
@@ -94,7 +94,7 @@ impl Plan {
     }
 }
 
-/// Whose wish it is where a flow's congestion control runs.
+/// Chosen runtimes of flows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Runtimes {
     /// The kernel's own and those of the WCC family run over the bridge, too.

@@ -8,15 +8,15 @@ use super::plan::{Plan, Runtime};
 use crate::daemon::Totals;
 use crate::traffic::{HEADER_BYTES, Received, Sent, nothing};
 
-/// What became of one flow.
+/// Results of one flow.
 pub struct FlowOutcome<'a> {
-    /// How it ran.
+    /// Plan of the flow.
     pub plan: &'a Plan,
-    /// At its sender.
+    /// Results at its sender.
     pub sent: Sent,
-    /// At its receiver.
+    /// Results at its receiver.
     pub received: Received,
-    /// At its controller, if that was in user space.
+    /// Totals of its controller, if that was in user space.
     pub totals: Totals,
 }
 

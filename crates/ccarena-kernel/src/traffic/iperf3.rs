@@ -20,9 +20,9 @@ use super::socket::{Socket, nothing};
 use super::{HEADER_BYTES, TrafficError, is_readable};
 
 const PORT: &str = "5201";
-/// What iperf3 adds up over.
+/// Interval over which iperf3 adds up.
 const STEP: &str = "0.1";
-/// For the results to be exchanged after the data.
+/// Time for exchanging results after the data.
 const GRACE: Dur = Dur::from_millis(3000);
 /// The thread looks around so often.
 const TICK_NS: u64 = 10_000_000;
@@ -179,7 +179,7 @@ impl Program {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// What it wrote, if it has ended by itself; else it is killed.
+    /// Returns its output, if it has ended by itself; else kills it.
     fn document(mut self) -> Result<Value, String> {
         // The other end may be about to write its own.
         for _ in 0..50 {

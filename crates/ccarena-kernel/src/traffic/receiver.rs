@@ -12,7 +12,7 @@ use ccarena_net::series::{FlowBin, Series};
 use super::socket::{Poller, Socket, TcpInfo};
 use super::{HEADER_BYTES, PORT, TrafficError};
 
-/// What arrived of a flow.
+/// Data of a flow that arrived.
 #[derive(Clone, Debug, Default)]
 pub struct Received {
     /// Payload, each byte once.
@@ -33,7 +33,7 @@ pub struct Receivers {
     poller: Poller,
     connections: Vec<Option<Socket>>,
     flows: Vec<Received>,
-    /// What each flow's receiver is like: acknowledges at once; window in bytes; payload of a segment.
+    /// Settings of each flow's receiver: immediate acknowledgements; window in bytes; payload of a segment.
     settings: Vec<FlowSetting>,
 }
 

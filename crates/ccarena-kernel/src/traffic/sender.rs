@@ -12,20 +12,20 @@ use ccarena_net::scenario::Flow;
 use super::socket::{Poller, Socket, TcpInfo};
 use super::{PORT, TrafficError};
 
-/// What became of a flow at its sender.
+/// Results of a flow at its sender.
 #[derive(Clone, Debug, Default)]
 pub struct Sent {
     /// The kernel's counters of the connection.
     pub info: Option<TcpInfo>,
     /// Mean of the smoothed RTT, looked at every [`SAMPLE`].
     pub rtt_mean: Option<Dur>,
-    /// How long finished transfers took.
+    /// Durations of finished transfers.
     pub completion: Vec<Dur>,
-    /// Why the connection ended before its time.
+    /// Reason why the connection ended early.
     pub error: Option<String>,
 }
 
-/// How often the kernel's RTT is looked at.
+/// Interval at which the kernel's RTT is read.
 pub const SAMPLE: Dur = Dur::from_millis(20);
 /// Written at once.
 static ZEROS: [u8; 1 << 18] = [0; 1 << 18];
@@ -43,7 +43,7 @@ struct Sender {
     /// The kernel takes bytes, as far as known.
     writable: bool,
     written: u64,
-    /// When the application is asked next.
+    /// Time of the next call to the application.
     next: Time,
     rtt_sum_us: u64,
     rtt_count: u64,

@@ -243,7 +243,7 @@ impl Socket {
         let _ = self.set_bytes(libc::SOL_SOCKET, libc::SO_LINGER, &bytes);
     }
 
-    /// Its descriptor.
+    /// Returns its descriptor.
     #[must_use]
     pub fn fd(&self) -> RawFd {
         self.0.as_raw_fd()
@@ -263,7 +263,7 @@ pub fn raise_descriptor_limit() {
     }
 }
 
-/// Which sockets are ready.
+/// Poller that finds ready sockets.
 #[derive(Debug)]
 pub struct Poller(OwnedFd);
 
@@ -272,9 +272,10 @@ const BATCH: usize = 256;
 
 #[allow(unsafe_code, reason = "the standard library has no epoll")]
 impl Poller {
-    /// Of none yet.
+    /// Creates a poller of no sockets.
     ///
     /// # Errors
+    ///
     /// If the kernel refuses.
     pub fn new() -> io::Result<Self> {
         // SAFETY: takes a number; the descriptor that it gives is ours alone.

@@ -1,4 +1,4 @@
-//! Why a run fails, and of what kind that is.
+//! Errors of a run, and their kinds.
 
 use ccarena_cc::FlowError;
 use ccarena_link::LinkError;
@@ -7,16 +7,16 @@ use ccarena_net::{ScenarioError, ServiceError};
 
 use crate::tls::TlsError;
 
-/// Why a scenario cannot be run, or not to its end.
+/// Error of a scenario that cannot be run, or not to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// Not one JSON object with the right fields.
+    /// Input that is not one JSON object with the right fields.
     #[error("request: {0}")]
     Request(String),
     /// The scenario is refused.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
-    /// It asks for more than this machine is to give.
+    /// Request of more than this machine may give.
     #[error(transparent)]
     Resources(#[from] ccarena_net::ResourceError),
     /// A field says what QUIC does not do.
@@ -24,7 +24,7 @@ pub enum RunError {
     Unsupported {
         /// The field.
         path: String,
-        /// What is wrong, and what would do.
+        /// Fault and remedy.
         problem: String,
     },
     /// A flow's scheme or its parameters.
@@ -32,7 +32,7 @@ pub enum RunError {
     Scheme {
         /// The flow.
         flow: usize,
-        /// Why.
+        /// Cause.
         source: ccarena_cc::BuildError,
     },
     /// A flow's policy.
@@ -40,7 +40,7 @@ pub enum RunError {
     Policy {
         /// The flow.
         flow: usize,
-        /// Why.
+        /// Cause.
         source: ccarena_cc::BindError,
     },
     /// Namespaces and links.
@@ -51,7 +51,7 @@ pub enum RunError {
     Socket {
         /// The flow.
         flow: usize,
-        /// What the kernel said.
+        /// Error of the kernel.
         source: std::io::Error,
     },
     /// The loop that moves datagrams.
@@ -63,9 +63,9 @@ pub enum RunError {
     /// Signals, pipes.
     #[error("{what}: {source}")]
     System {
-        /// What was to be done.
+        /// Attempted operation.
         what: &'static str,
-        /// What the kernel said.
+        /// Error of the kernel.
         source: std::io::Error,
     },
     /// A thread ended by a bug.
@@ -86,7 +86,7 @@ impl From<InboxError> for RunError {
 }
 
 impl RunError {
-    /// Why flow number `flow` has no controller.
+    /// Returns the error for flow number `flow` without a controller.
     #[must_use]
     pub fn flow(flow: usize, error: FlowError) -> Self {
         match error {
@@ -95,7 +95,7 @@ impl RunError {
         }
     }
 
-    /// What the caller makes of it: `scenario`, `trace`, `policy`, `machine` or `internal`.
+    /// Returns the kind for the caller: `scenario`, `trace`, `policy`, `machine` or `internal`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {

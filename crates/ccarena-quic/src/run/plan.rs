@@ -1,4 +1,4 @@
-//! What is to be run, and whether QUIC can do what a scenario says.
+//! Plan of a run, and checks that QUIC can do what a scenario says.
 
 use std::sync::Arc;
 
@@ -44,22 +44,23 @@ impl Request {
     }
 }
 
-/// What is known of a flow before it runs.
+/// Plan of a flow before it runs.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Of its connection.
+    /// Settings of its connection.
     pub settings: Settings,
-    /// What its controller is built from.
+    /// Configuration of its controller.
     pub config: Config,
-    /// What a learned scheme observes, reports and takes.
+    /// Observation, report and actions of a learned scheme.
     pub learned: Option<Arc<Interface>>,
 }
 
 impl Plan {
-    /// What steers `flow`, which has this `index`.
+    /// Returns the driver of `flow`, which has this `index`.
     ///
     /// # Errors
-    /// If the scheme refuses its parameters, or nobody can decide.
+    ///
+    /// If the scheme refuses its parameters, or there is no decider.
     pub fn driver(
         &self,
         index: usize,

@@ -9,7 +9,7 @@ use super::HEADER_BYTES;
 use crate::host::{Link, Peer};
 use crate::streams;
 
-/// What arrived of a flow.
+/// Data of a flow that arrived.
 #[derive(Clone, Debug, Default)]
 pub struct Received {
     /// Payload, each byte once.
@@ -31,7 +31,7 @@ impl Receiver {
         Self(Received { series, ..Received::default() })
     }
 
-    /// What arrived.
+    /// Returns the data that arrived.
     #[must_use]
     pub fn finish(self) -> Received {
         self.0

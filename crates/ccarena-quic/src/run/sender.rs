@@ -8,12 +8,12 @@ use noq_proto::{Dir, Event, StreamEvent, StreamId};
 use crate::host::{Link, Peer};
 use crate::streams;
 
-/// What became of a flow at its sender.
+/// Results of a flow at its sender.
 #[derive(Clone, Debug, Default)]
 pub struct Sent {
-    /// How long finished transfers took.
+    /// Durations of finished transfers.
     pub completion: Vec<Dur>,
-    /// Why the connection ended before its time.
+    /// Reason why the connection ended early.
     pub error: Option<String>,
 }
 
@@ -27,7 +27,7 @@ pub struct Sender {
     open: bool,
     stream: Option<StreamId>,
     written: u64,
-    /// What was written since a packet last left, of an application that wants to know what has not left.
+    /// Bytes written since a packet last left, for an application that tracks unsent data.
     unsent: u64,
     /// Streams that have ended and are not acknowledged.
     unfinished: u64,
@@ -54,7 +54,7 @@ impl Sender {
         }
     }
 
-    /// What became of it.
+    /// Returns its results.
     #[must_use]
     pub fn finish(mut self) -> Sent {
         self.sent.completion = self.app.completion().to_vec();
