@@ -147,7 +147,7 @@ test-cluster: setup  ## Kill workers, nodes and drivers of whole trainings and s
 	  tests/tune tests/runs 'tests/docs/test_tutorials.py::test_it_can_be_followed[tutorial-cluster]' $(ARGS)
 
 proof: OUT = runs/proof-$(shell date +%Y%m%d-%H%M%S)
-proof: setup  ## Train ACCT, Hyvar and pilot, 5 seeds each, by a job on a cluster that loses a node (ARGS=--quick: minutes)
+proof: setup  ## Train ACCT, and Hyvar in two ways, 5 seeds each, by a job on a cluster that loses a node (ARGS=--quick: minutes)
 	$(UV) pip install --quiet --python $(BIN)/python $(PIP_ARGS) --no-build-isolation -e '.[cluster]'
 	$(BIN)/python -m bench.proof --out $(OUT) $(ARGS)
 

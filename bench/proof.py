@@ -1,6 +1,6 @@
 """Learned controllers with several seeds, trained by one job on a cluster that loses a node, in one table.
 
-    python -m bench.proof --out runs/proof                # ACCT, Hyvar and pilot, 5 seeds each, whole trainings (hours)
+    python -m bench.proof --out runs/proof                # ACCT, Hyvar in two ways, 5 seeds each (hours)
     python -m bench.proof --out runs/proof-quick --quick  # the same with short trainings (minutes)
 
 Three nodes, all on this machine, get one job by `ray job submit`. A piece of the job is a whole training with its
@@ -32,7 +32,7 @@ from ccarena.eval.measure.metrics import confidence_interval
 from ccarena.executors.ray import OnRay, module
 from ccarena.runs.run_folder import CONFIG, EVALUATION
 
-CONFIGS = ("acct", "hyvar", "pilot")
+CONFIGS = ("acct", "hyvar", "hyvar-packets")
 FIGURES = ("utilisation", "throughput_mbps", "signal_delay_p95_ms", "power")
 TABLE, LOG = "table.json", "log.jsonl"
 HEADING = "Trained by one job that lost a node: mean over seeds, and half of the 95 % interval"
@@ -51,7 +51,7 @@ QUICK: dict[str, Any] = {
 QUICK_EACH: dict[str, dict[str, Any]] = {
     "acct": {"total_decisions": 60_000},
     "hyvar": {"total_decisions": 6_000, "algorithm.learning_starts": 1_000, "algorithm.gradient_steps": 1},
-    "pilot": {"total_decisions": 30_000, "algorithm.links": 2, "env.episode_s": 5},
+    "hyvar-packets": {"total_decisions": 30_000, "algorithm.links": 2, "env.episode_s": 5},
 }
 Piece = tuple[str, int]
 
@@ -196,7 +196,7 @@ def main() -> int:
     """Starts the cluster, or is the job on it."""
     parser = argparse.ArgumentParser(prog="python -m bench.proof", description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, help="folder of all runs and of the table")
-    parser.add_argument("--configs", nargs="+", default=CONFIGS, help="what is trained (acct hyvar pilot)")
+    parser.add_argument("--configs", nargs="+", default=CONFIGS, help="what is trained (acct hyvar hyvar-packets)")
     parser.add_argument("--seeds", type=int, default=5, help="trainings of each (5)")
     parser.add_argument(
         "--quick", action="store_true", help="short trainings and evaluations: minutes, and no policies"

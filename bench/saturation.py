@@ -219,7 +219,7 @@ def balanced(worlds_ms: float, own_ms: float, per_worker_ms: float) -> float:
 def measure_evolution(sheet: Sheet, workers: int) -> None:
     """What handing out a candidate costs, beside what a candidate takes."""
     changes = {"env.link.kinds.trace": 0, "threads": 1}
-    config = load_config("pilot-law", changes)
+    config = load_config("hyvar-packets", changes)
     assert isinstance(config.algorithm, EvolutionConfig)
     context = Context(config, spec_of(config), environments(config))
     genome = Genome(context, config.algorithm)
@@ -230,7 +230,7 @@ def measure_evolution(sheet: Sheet, workers: int) -> None:
     for done in OnRay(copies=False).run(pause, [PAUSE_S] * pieces):
         done.result()
     own_ms = 1e3 * (time.thread_time() - own_s) / pieces
-    what = "evolution (`pilot-law`)"
+    what = "evolution (`hyvar-packets`)"
     sheet.add("training/learner-evolution-own", f"{what}: handing out a candidate", own_ms, "ms", table=TABLE)
     sheet.add("training/learner-evolution-candidate", f"{what}: one candidate", candidate_ms, "ms", table=TABLE)
     full = min(candidate_ms / own_ms, config.algorithm.population or np.inf)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ccarena.scenarios.results import Results
     from ccarena.scenarios.run import run
     from ccarena.scenarios.types import Flow, Link, Scenario
+    from ccarena.tune.scheme import TunedScheme, tune_scheme
 
 __version__ = "0.1.0"
 
@@ -35,12 +36,14 @@ __all__ = [
     "Results",
     "Scenario",
     "Training",
+    "TunedScheme",
     "__version__",
     "compete",
     "evaluate",
     "load_policy",
     "run",
     "train",
+    "tune_scheme",
 ]
 
 _HOMES = {
@@ -51,11 +54,13 @@ _HOMES = {
     "Results": "ccarena.scenarios.results",
     "Scenario": "ccarena.scenarios.types",
     "Training": "ccarena.agents.api",
+    "TunedScheme": "ccarena.tune.scheme",
     "compete": "ccarena.eval.compete.competition",
     "evaluate": "ccarena.eval.heldout.outcome",
     "load_policy": "ccarena.scenarios.entrants",
     "run": "ccarena.scenarios.run",
     "train": "ccarena.agents.api",
+    "tune_scheme": "ccarena.tune.scheme",
 }
 """Module that defines each name of the package's interface."""
 

@@ -19,6 +19,7 @@ COMMANDS = {
     "train": ("ccarena.commands.train", "train a policy, evaluate it and write the run's page"),
     "status": ("ccarena.commands.status", "say how far a training is, here, on an object store or on a cluster"),
     "tune": ("ccarena.commands.tune", "train configurations of a space, several seeds each, and compare them"),
+    "tune-scheme": ("ccarena.commands.tune_scheme", "search a scheme's parameters on links, and compare the best"),
     "eval": ("ccarena.commands.eval", "evaluate a policy beside heuristics on links"),
     "fidelity": ("ccarena.commands.fidelity", "hold the simulator against recorded kernel runs"),
     "compete": (

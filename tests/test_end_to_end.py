@@ -68,9 +68,7 @@ def test_a_training_ends_in_a_policy_and_a_report(tmp_path: Path) -> None:
         "--baselines",
         "[reno]",
     )
-    code, out, err = train(
-        "--config", "acct-quick", "--total-decisions", "4096", *SMALL, *small_eval, "--out", str(run)
-    )
+    code, out, err = train("--total-decisions", "4096", *SMALL, *small_eval, "--out", str(run))
     assert code == 0, err
     assert out.strip().splitlines()[-1].startswith("verdict: ")
     assert (run / "config.yaml").is_file() and any((run / "tensorboard").iterdir())
@@ -93,7 +91,7 @@ def test_a_training_ends_in_a_policy_and_a_report(tmp_path: Path) -> None:
     assert not re.search(r"""<(script|link|img)[^>]*(src|href)\s*=\s*["']?(https?:)?//""", page)
     assert not re.search(r"""(src|href)=["']https?:""", body)
 
-    code, _, err = train("--config", "acct-quick", "--out", str(run))
+    code, _, err = train("--out", str(run))
     assert code == 2 and "holds a run already" in err and "Traceback" not in err
 
 

@@ -36,6 +36,7 @@ OLD = [
     Old(r"^document: ", "spec: ", (*PYTHON, "tests")),
     Old(r"^controls:", "constant_actions:", (*PYTHON, "tests")),
     Old(r"(?<!_)\b(c|bpf)_home\b|\bHOMES\b|\bhomes of a policy\b|\bpolicy's homes\b", "runtimes", (*PYTHON, "tests")),
+    Old(r"\blaw:pilot\b|\bpilot=0\b|\bpilot-law\b|ccarena/Pilot|\bgoal_exp\b", "pilot, a scheme without actions"),
     Old(r"\bWorth\b|\bworth_of\b|\bheldout\.worth\b", "Gain, gain_of", PYTHON),
     Old(r"\b[Nn]etwork[ _]agents?\b|\bNetworkAgent\b|\bAgentConfig\b|\bagent_headroom\b", "router"),
     Old(r"\blinks?(\[\w*\])?\.agent\b|[\"'`]agent[\"'`]?: *(true|false|True|False|abc|xcp|\{)", "router"),

@@ -22,6 +22,7 @@ from ccarena.agents.actor_critic import ACTOR_GAIN
 from ccarena.agents.algorithm import Arrays, Context, Run, Stats
 from ccarena.agents.evolution_runs import Evaluator, LocalEvaluator
 from ccarena.agents.progress import merge
+from ccarena.configs.link_distribution import param_bounds
 from ccarena.configs.ranges import Ranges
 from ccarena.configs.schema import EvolutionConfig
 from ccarena.envs.trials import Candidate
@@ -90,7 +91,7 @@ class Genome:
             self._module = self._network(context) if config.weights else Constant(spec, neutral(spec, config.action))
         self._searched = list(self._module.parameters()) if config.weights else []
         self._states = states_of(self._module)
-        self._ranges = Ranges.of(context.config, config.params, "algorithm.params")
+        self._ranges = Ranges.of(param_bounds(context.config), config.params, "algorithm.params")
         inside = self._ranges.shares(spec.values(context.config.params))
         weights = [p.detach().reshape(-1) for p in self._searched]
         self.start: Vectors = np.concatenate([*(w.numpy().astype(np.float64) for w in weights), inside])

@@ -28,7 +28,7 @@ from ccarena.agents.tracking import flat, tracker
 from ccarena.agents.validation import Best, Validator, kinds_of
 from ccarena.agents.worlds import environments
 from ccarena.configs import TrainConfig, load_config, own_files, save_config
-from ccarena.configs.link_distribution import OWN, trained_on
+from ccarena.configs.link_distribution import OWN, param_bounds, trained_on
 from ccarena.configs.ranges import Ranges
 from ccarena.core.terminal import progress_bar, remember
 from ccarena.envs.trials import Candidate, Trials
@@ -138,7 +138,7 @@ def _check_judging(context: Context) -> None:
     kinds_of(config)
     ReportSums(spec, config.progress)
     check_recordings(config.eval.recordings)
-    Ranges.of(config, config.rules.law, "rules.law")
+    Ranges.of(param_bounds(config), config.rules.law, "rules.law")
     check_figures(config.expectations)
     # An objective of one's own is known by what it answers. Of one run, which takes a fraction of a second.
     answer = 0.0 if spec.bounds is None else spec.bounds[0]

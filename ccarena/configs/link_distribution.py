@@ -37,8 +37,16 @@ def distribution_json(config: TrainConfig, whole_runs: bool = False) -> str:
         ConfigError: a parameter, preset, scheme or trace is unknown, or only recorded traces are asked for and there
         are none.
     """
-    env, link = config.env, config.env.link
     check_params(config)
+    return distribution_of(config.env, _scheme(config), config.params, whole_runs)
+
+
+def distribution_of(env: EnvConfig, scheme: Any, params: Mapping[str, float], whole_runs: bool) -> str:
+    """The distribution `env` as JSON for `ccarena._core`, with learners of `scheme`, a registered name or a spec.
+
+    Raises what `distribution_json` does.
+    """
+    link = env.link
     traces = _traces(link.traces) if link.kinds.trace > 0 else []
     schemes = heuristics("env.cross_traffic.schemes", env.cross_traffic.schemes, OWN)
     if not traces and link.kinds.constant + link.kinds.random_steps + link.kinds.cellular == 0:
@@ -73,8 +81,8 @@ def distribution_json(config: TrainConfig, whole_runs: bool = False) -> str:
             "flows": env.cross_traffic.flows,
         },
         "learner": {
-            "scheme": _scheme(config),
-            "params": dict(config.params),
+            "scheme": scheme,
+            "params": dict(params),
             "drawn": dict(env.drawn),
             "count": env.learners,
             "desired_mbps": env.desired_mbps,

@@ -1,4 +1,4 @@
-"""Ranges of a spec's parameters in which a search looks for the best values."""
+"""Ranges of a scheme's parameters in which a search looks for the best values."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ccarena.configs.link_distribution import check_range, param_bounds
-from ccarena.configs.schema import TrainConfig
+from ccarena.configs.link_distribution import check_range
 from ccarena.errors import ConfigError
 
 __all__ = ["Ranges"]
@@ -25,15 +24,20 @@ class Ranges:
     ranges: dict[str, tuple[float, float]]
 
     @classmethod
-    def of(cls, config: TrainConfig, given: Mapping[str, tuple[float, float] | None], key: str) -> Ranges:
-        """Builds the ranges from the configuration's `key`. Raises ConfigError for an unknown parameter or a wrong
-        range.
+    def of(
+        cls,
+        bounds: Mapping[str, tuple[float, float]],
+        given: Mapping[str, tuple[float, float] | None],
+        key: str,
+    ) -> Ranges:
+        """Reads what `key` says; a parameter without a range has its `bounds`.
+
+        Raises ConfigError for a parameter that `bounds` lacks, or for a range that is empty or beyond the bounds.
         """
-        known = param_bounds(config)
         ranges: dict[str, tuple[float, float]] = {}
         for name, between in given.items():
-            low, high = between or known.get(name, (0.0, 0.0))
-            check_range(key, name, (low, high), known)
+            low, high = between or bounds.get(name, (0.0, 0.0))
+            check_range(key, name, (low, high), bounds)
             if not low < high:
                 raise ConfigError(f"{key}.{name} = [{low:g}, {high:g}]: expected low < high")
             ranges[name] = (low, high)

@@ -35,6 +35,7 @@ __all__ = [
     "Entrant",
     "EntrantLike",
     "PolicyLike",
+    "about",
     "distinct",
     "find_policy",
     "line_up",
@@ -45,6 +46,7 @@ __all__ = [
     "read",
     "say",
     "split_outside_quotes",
+    "with_params",
 ]
 
 GRAMMAR = """\
@@ -203,6 +205,15 @@ def distinct(entrants: Sequence[Entrant]) -> list[Entrant]:
         taken[label] = replace(entrant, label=label)
         out.append(taken[label])
     return out
+
+
+def with_params(entrant: Entrant, params: Mapping[str, float]) -> str:
+    """Returns the text of the entrant with `params` in place of its own parameters of these names."""
+    who, _, settings = ("", "", "") if _is_path(entrant.text) else _cut(entrant.text, "@")
+    if not who:
+        who = f'"{entrant.text}"' if set("=@") & set(entrant.text) else entrant.text
+    kept = [part for part in split_outside_quotes(settings, ",") if part.partition("=")[0] not in {"", *params}]
+    return f"{who}@{','.join([*kept, *(f'{name}={value:.10g}' for name, value in params.items())])}"
 
 
 def find_policy(policy: PolicyLike, stack: ExitStack | None = None) -> Path:
@@ -377,22 +388,11 @@ def _shipped(who: str) -> _Found | None:
     return None if path is None else _policy(f"the shipped policy, shipped:{who}", path)
 
 
-def _law(who: str) -> _Found | None:
-    """A learned scheme with a law of its own, which an action of 0 leaves alone (pilot)."""
-    spec = specs().get(who)
-    about = {} if spec is None else _core.learned(spec)
-    base = about.get("spec", {}).get("base")
-    if not isinstance(base, Mapping) or base.get("kind") != who or about["bounds"] is None:
-        return None
-    return _Found(f"law:{who}, the scheme without a policy", who, lambda: {"scheme": who, "policy": {"constant": 0}})
-
-
 KINDS: dict[str, Kind] = {
     "scheme": Kind(_scheme, heuristics),
     "file": Kind(_file, lambda: []),
     "run": Kind(_run, lambda: [path.parent.name for path in RUNS.glob(f"*/{POLICY}")]),
     "shipped": Kind(_shipped, shipped_policies),
-    "law": Kind(_law, specs),
 }
 """Kinds by the name that chooses one, as in `shipped:acct`; the first that knows a word is taken."""
 
@@ -509,8 +509,8 @@ def _settings(text: str, scheme: Any, where: str) -> dict[str, Any]:
     """Returns the flow's fields in `KEY=VALUE,...`, with `params` among them."""
     if not text:
         return {}
-    about = _about(scheme)
-    known = {param["name"] for param in about["params"]}
+    entry = about(scheme)
+    known = {param["name"] for param in entry["params"]}
     fields: dict[str, Any] = {}
     params: dict[str, float] = {}
     for part in split_outside_quotes(text, ","):
@@ -526,17 +526,17 @@ def _settings(text: str, scheme: Any, where: str) -> dict[str, Any]:
             params[key] = number(value, f'{where}: "{key}"')
         else:
             raise ConfigError(
-                f'{where}: {about["name"]} has no parameter "{key}"{did_you_mean(key, known | FIELDS.keys())}'
+                f'{where}: {entry["name"]} has no parameter "{key}"{did_you_mean(key, known | FIELDS.keys())}'
             )
-    if "weight" in fields and about.get("weight_above") is None:
+    if "weight" in fields and entry.get("weight_above") is None:
         sharing = [name for name, entry in registered().items() if entry.get("weight_above") is not None]
         raise ConfigError(
-            f'{where}: "weight": {about["name"]} does not share by weight; those that do: {", ".join(sharing)}'
+            f'{where}: "weight": {entry["name"]} does not share by weight; those that do: {", ".join(sharing)}'
         )
     return {**fields, **({"params": params} if params else {})}
 
 
-def _about(scheme: Any) -> Mapping[str, Any]:
+def about(scheme: Any) -> Mapping[str, Any]:
     """Returns the registry's entry of a scheme, or the facts of a spec."""
     if isinstance(scheme, str):
         return registered()[scheme]

@@ -33,6 +33,8 @@ def kind_of(scheme: dict[str, Any]) -> list[str]:
         words.append(f"weight > {above:g}")
     if scheme.get("requirement"):
         words.append("requirement")
+    if scheme.get("alias_of"):
+        words.append(f"as {scheme['alias_of']} at weight 1")
     return words
 
 

@@ -132,25 +132,29 @@ def test_the_best_may_be_the_runs_policy_and_training_may_stop_early(tmp_path: P
     assert (out / PROGRESS).read_bytes() == before
 
 
+WHOLE_RUNS = {"env.link.rate_mbps": [1, 8], "env.episode_s": 5, "env.drawn": {"alpha": [1.1, 2]}}
+
+
 def context(record: str, **validation: object) -> Context:
-    config = load_config(record, {f"validation.{key}": value for key, value in validation.items()})
+    changes = {f"validation.{key}": value for key, value in validation.items()}
+    config = load_config(record, changes | (WHOLE_RUNS if record == "hyvar-packets" else {}))
     return Context(config, spec_of(config), environments(config))
 
 
 def test_an_objective_of_whole_runs_judges() -> None:
-    here = context("pilot", kinds=["constant", "random_steps"], links=3, decisions=5)
+    here = context("hyvar-packets", kinds=["constant", "random_steps"], links=3, decisions=5)
     policy = artifact_of(here, here.network(here.spec.outputs))
     found = Validator(here)(policy).row()
     assert found["score"] == pytest.approx((found["constant/score"] + found["random_steps/score"]) / 2)
     assert found["score"] != pytest.approx(found["reward"])
-    # As evolution scores it: each link draws its own preference.
+    # As evolution scores it: each link draws its own parameter.
     alone = here.config.env.link.model_copy(update={"kinds": LinkKinds(constant=1, random_steps=0, cellular=0)})
     record = here.config.model_copy(update={"env": here.config.env.model_copy(update={"link": alone})})
     seed = int(np.random.SeedSequence([validation._MARK, 1]).generate_state(1, np.uint64)[0] >> np.uint64(1))
     (outcome,) = Trials(record, here.spec, 2).run([Candidate(policy.encode())], seed, 3)
-    assert len(set(outcome.run.preference)) == 3 and found["constant/score"] == outcome.score
+    assert len(set(outcome.run.alpha)) == 3 and found["constant/score"] == outcome.score
     # Runs as long as an episode: what comes after the few decisions that make up the reward counts as well.
-    longer = context("pilot", kinds=["constant", "random_steps"], links=3, decisions=9)
+    longer = context("hyvar-packets", kinds=["constant", "random_steps"], links=3, decisions=9)
     assert Validator(longer)(policy).score == found["score"]
 
 
@@ -159,7 +163,8 @@ def test_evolution_is_judged_at_its_start_and_may_keep_that(tmp_path: Path) -> N
     settings |= {"eval.link_sets": [], "algorithm.links": 1, "algorithm.population": 2, "env.link.kinds.trace": 0}
     # Steps so long that they cannot but make it worse.
     settings |= {"algorithm.learning_rate": 1, "out": str(tmp_path), "validation.every_decisions": 1000}
-    config = load_config("pilot", settings | {"validation.kinds": ["constant"], "validation.links": 4})
+    settings |= {"validation.policy": "best"}
+    config = load_config("hyvar-packets", settings | {"validation.kinds": ["constant"], "validation.links": 4})
     assert training.train(config) == 0
     found = lines(tmp_path)
     assert found[0]["decisions"] == 0 and len(found) > 3

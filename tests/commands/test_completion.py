@@ -43,7 +43,7 @@ def completions(line: str, folder: Path) -> set[str]:
         ("ccarena eval --backend ", {"sim", "kernel", "quic"}),
         ("ccarena kernel at", {"attach"}),
         ("ccarena traces stats --mean", {"--mean-mbps"}),
-        ("ccarena train --config acct-q", {"acct-quick"}),
+        ("ccarena train --config acct-w", {"acct-wired"}),
         ("ccarena train --env.link.ra", {"--env.link.rate_mbps"}),
         ("ccarena eval mi", {"mine"}),
     ],

@@ -189,7 +189,7 @@ def test_reprs_are_one_screen(tmp_path: Path) -> None:
         "Evaluation": outcome.evaluation,
         "Competition": ccarena.compete("cubic", "bbr", links=["5mbps,20ms,1bdp"], duration_s=2, seeds=1),
         "Training": training,
-        "Spec": spec_of(load_config("pilot")),
+        "Spec": spec_of(load_config("orca")),
         "Verdict": outcome.verdict,
     }
     for name, value in shown.items():

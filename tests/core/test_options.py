@@ -37,6 +37,7 @@ VERIFIED = "leaderboard verify mine.json --sample 1"
 RANKED = "leaderboard rank --store results.db"
 EXPORTED = "leaderboard export --store results.db"
 CONVERT = "traces convert table.csv --out x.trace"
+TUNED = "tune-scheme copa --space ranges.yaml"
 
 
 class Case(NamedTuple):
@@ -78,6 +79,19 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--out": more("tune --space space.yaml", "--out elsewhere"),
         "--resume": more("tune --out elsewhere", "--resume"),
         "--ray-address": more("tune --space space.yaml", "--ray-address head:6379"),
+    },
+    "tune-scheme": {
+        "scheme": Case(TUNED, "tune-scheme ledbat --space ranges.yaml"),
+        "--space": more("tune-scheme copa", "--space ranges.yaml"),
+        "--distribution": more(TUNED, "--distribution aurora"),
+        "--objective": more(TUNED, "--objective known_power"),
+        "--candidates": more(TUNED, "--candidates 7"),
+        "--links": more(TUNED, "--links 7"),
+        "--test-links": more(TUNED, "--test-links 7"),
+        "--seed": more(TUNED, "--seed 7"),
+        "--threads": more(TUNED, "--threads 1"),
+        "--out": more(TUNED, "--out elsewhere"),
+        "--resume": more("tune-scheme --out elsewhere", "--resume"),
     },
     "eval": {
         "entries": more("eval", "policy.safetensors"),
@@ -378,6 +392,7 @@ REFUSED: dict[str, str] = {
     "eval --buffers 7": "--buffers has no effect without --traces",
     "status run --lines 3": "--lines has no effect without a job and its --ray-address",
     "tune --resume --out elsewhere --seeds 3": "--seeds has no effect beside --resume",
+    "tune-scheme --resume --out elsewhere --seed 3": "--seed has no effect beside --resume",
     "eval --ray-address head:6379": "--ray-address has no effect without --executor ray",
     "eval --executor ray --threads 2": "--threads has no effect beside --executor ray",
     "reproduce hercules/capacity --executor ray --jobs 2": "--jobs has no effect beside --executor ray",
@@ -417,6 +432,7 @@ STANDING_IN = (
     "ccarena.commands.doctor.link_speed",
     "ccarena.commands.status._jobs",
     "ccarena.commands.tune.sweep",
+    "ccarena.tune.scheme.run",
     "ccarena.eval.heldout.outcome.evaluate",
     "ccarena.commands.eval_scenarios.show_scenario",
     "ccarena.commands.compete.compete",
@@ -487,6 +503,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]
         Path("both.up").write_text("1\n3\n")
         Path("table.csv").write_text("rate_mbps,length,start\n12,1,1\n24,2,3\n12,1,4\n")
         Path("space.yaml").write_text("env.worlds: [16, 32]\n")
+        Path("ranges.yaml").write_text("delta: [0.1, 1]\n")
         Path("run", "config.yaml").write_text("spec: acct\nname: other\n")
         scenario = {
             "version": 1,

@@ -71,7 +71,7 @@ SHORT: dict[str, Any] = {
     "checkpoint_every_s": 1000.0,
 }
 
-ENVIRONMENTS = ("Acct", "Aurora", "Hyvar", "Orca", "Pilot")
+ENVIRONMENTS = ("Acct", "Aurora", "Hyvar", "Orca")
 STEPS = 200
 
 SUITES = (

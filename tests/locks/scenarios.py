@@ -78,8 +78,8 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "hyvar over random steps": on("pie", of("hyvar", policy="hyvar"), service=RANDOM),
     "hyvar-packets": on("bytes", of("hyvar", policy="hyvar-packets"), CUBIC, loss=0.001),
     "orca": on("droptail", of("orca", policy={"constant": 0.1}), CUBIC),
-    "pilot": on("droptail", of("pilot", policy={"constant": 0}), CUBIC),
-    "pilot on a cellular link": on("infinite", of("pilot", policy={"constant": 0}), service=CELLULAR),
+    "pilot": on("droptail", of("pilot"), CUBIC),
+    "pilot on a cellular link": on("infinite", of("pilot"), service=CELLULAR),
     # Transport, applications and topology.
     "short transfers": on("droptail", of("reno", **SHORT), of("bbr", app={"type": "cbr", "rate_mbps": 2})),
     "on and off": on(

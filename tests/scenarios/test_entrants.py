@@ -62,8 +62,8 @@ ALWAYS = {"scheme": "acct", "policy": {"constant": 5}}
         ("wcc-ai@weight=2.5", "", {"scheme": "wcc-ai", "weight": 2.5}),
         ("hercules@requirement=10:15", "", {"scheme": "hercules", "requirement": {"min_mbps": 10, "max_mbps": 15}}),
         ("reno@ecn=1", "", {"scheme": "reno", "ecn": True}),
-        ("pilot", "", {"scheme": "pilot", "policy": {"constant": 0}}),
-        ("pilot=0.5", "", {"scheme": "pilot", "policy": {"constant": 0.5}}),
+        ("pilot@preference=1", "", {"scheme": "pilot", "params": {"preference": 1}}),
+        ("hyvar=0.5", "", {"scheme": "hyvar", "policy": {"constant": 0.5}}),
         ("acct=10", "", ALWAYS),
         ("acct=10@budget_ms=8", "", {**ALWAYS, "params": {"budget_ms": 8}}),
         ("slow start (old)=cubic@hystart=0", "slow start (old)", {"scheme": "cubic", "params": {"hystart": 0}}),
@@ -107,7 +107,7 @@ def test_what_a_text_means(text: str, label: str, flow: dict[str, Any], here: Pa
         ("reno@ecn=yes", "expected 0 or 1"),
         ("cubic=3", '"cubic" is not learned and takes no action'),
         ("acct=7", "acct has no action 7; it has 1, 2, 3"),
-        ("pilot=2", "pilot has no action 2; expected -1 to 1"),
+        ("hyvar=3", "hyvar has no action 3; expected -2 to 2"),
         ("aurora", "aurora is learned, and no policy of that name is here"),
         ("cubic=mine", "the label cubic is a scheme, and this is acct"),
         ("a+b=cubic", "a label has letters"),
@@ -147,7 +147,7 @@ def test_paths_with_marks_are_taken_whole_or_in_quotes(here: Path) -> None:
     assert parse("acct=10").policy == {"constant": 5}, "a folder of that name here changes nothing"
 
 
-@pytest.mark.parametrize(("name", "other"), [("acct", "shipped:acct"), ("pilot", "law:pilot"), ("cubic", "runs/cubic")])
+@pytest.mark.parametrize(("name", "other"), [("acct", "shipped:acct"), ("cubic", "runs/cubic")])
 def test_where_several_have_a_name_it_is_said_which_was_taken(
     name: str, other: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -41,7 +41,8 @@ def test_one_scheme_has_ranges_and_explanations(capsys: pytest.CaptureFixture[st
 def test_kinds() -> None:
     schemes = {entry["name"]: entry for entry in _core.schemes()}
     assert kind_of(schemes["reno"]) == []
-    assert kind_of(schemes["wcc-ai"]) == ["weight > 0"] and kind_of(schemes["wcc-md"]) == ["weight > 0.5"]
+    assert kind_of(schemes["wcc-ai"]) == ["weight > 0", "as reno at weight 1"]
+    assert kind_of(schemes["hercules"]) == ["requirement"]
     queues = {entry["name"]: entry for entry in _core.queue_disciplines()}
     assert limit_of(queues["infinite"]) == "none" and "bdp" in limit_of(queues["droptail"])
 

@@ -19,11 +19,12 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ccarena.configs.link_distribution import param_bounds
 from ccarena.configs.ranges import Ranges
-from ccarena.configs.schema import CmaEsConfig, TrainConfig
+from ccarena.configs.schema import TrainConfig
 from ccarena.core.terminal import Progress
+from ccarena.envs.parameter_search import search as search_parameters
 from ccarena.envs.trials import Answers, Candidate, Trials
 from ccarena.policies.spec import Spec
 
@@ -35,6 +36,8 @@ best.
 """
 ROUNDS = 2
 """Most rounds over the actions of all categories."""
+ACTION = "action"
+"""Name of a continuous action that is searched with the parameters of the law."""
 SEED = 0x0000_52_55_4C_45
 """Seed of the links on which rules are searched: one for all, so that policies of other seeds meet the same rules."""
 
@@ -212,29 +215,25 @@ def _law(config: TrainConfig, spec: Spec, score: Score, constant: Rule) -> Rule:
     if not law:
         missing = "the configuration names no parameters of a law (rules.law)"
         return Rule("law", "the tuned law", missing=missing)
-    from ccarena.core.cma_es import CmaEs
-
     given = config.rules.law_action
     action = float(constant.policy["constant"]) if given is None else float(spec.constant(given))
-    ranges = Ranges.of(config, law, "rules.law")
-    ends = None if given is not None else spec.bounds
-    start = ranges.shares(spec.values(config.params))
+    ranges = Ranges.of(param_bounds(config), law, "rules.law")
+    start = {name: spec.values(config.params)[name] for name in ranges.ranges}
+    if given is None and spec.bounds is not None:
+        ranges = Ranges({**ranges.ranges, ACTION: spec.bounds})
+        start[ACTION] = action
 
-    def candidate(shares: NDArray[np.float64]) -> Candidate:
-        if ends is None:
-            return Candidate(action, ranges.values(shares))
-        return Candidate(float(np.interp(shares[-1], (0.0, 1.0), ends)), ranges.values(shares[:-1]))
+    def candidate(values: Mapping[str, float]) -> Candidate:
+        params = {name: value for name, value in values.items() if name != ACTION}
+        return Candidate(values.get(ACTION, action), params)
 
-    if ends is not None:
-        start = np.append(start, np.interp(action, ends, (0.0, 1.0)))
-    strategy = CmaEs(start, 0, CmaEsConfig(sigma=0.25), SEED)
-    tried: list[Candidate] = []
-    while len(tried) < config.rules.law_candidates:
-        asked = strategy.ask()
-        tried += map(candidate, asked)
-        strategy.tell(np.array(score(tried[-len(asked) :])), 0.0)
-    tried += [Candidate(action, {}), candidate(strategy.centre)]
-    best, value = _best(tried, score)
-    action, params = float(tried[best].answers), dict(tried[best].params)  # type: ignore[arg-type]
-    said = ", ".join(f"{name} {number:.3g}" for name, number in params.items()) or "as the configuration has it"
-    return Rule("law", f"{spec.name}'s law, {said}, {_named(spec, action)} always", {"constant": action}, params, value)
+    best = search_parameters(
+        ranges, start, lambda asked: score([candidate(each) for each in asked]), config.rules.law_candidates, SEED
+    )
+    found = candidate(best.values)
+    said = "as the configuration has it"
+    if best.values != start:
+        said = ", ".join(f"{name} {number:.3g}" for name, number in found.params.items())
+    action, params = float(found.answers), dict(found.params)  # type: ignore[arg-type]
+    label = f"{spec.name}'s law, {said}, {_named(spec, action)} always"
+    return Rule("law", label, {"constant": action}, params, best.score)

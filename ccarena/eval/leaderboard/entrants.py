@@ -33,7 +33,7 @@ from ccarena.policies.spec import Spec
 from ccarena.policies.trained_by import configuration_of, rule_of
 from ccarena.runs.run_folder import policy_in
 from ccarena.scenarios.entrants import Entrant, distinct, of_file, parse
-from ccarena.scenarios.schemes import heuristics
+from ccarena.scenarios.schemes import heuristics, registered
 from ccarena.traces.held_out import derives_from
 
 __all__ = [
@@ -52,13 +52,13 @@ END_TO_END, ASSISTED, REFERENCE = TRACKS = ("end to end", "router-assisted", "re
 """Tracks; a reference is computed with knowledge that no sender has, and has no rank."""
 LATE = "one RTT late"
 """Baseline that knows capacity one round trip late (`ccarena.eval.heldout.oracle`)."""
-LAW = "pilot=0"
-"""The tuned law without a network that comes with the package."""
-LAW_TUNED_ON = (
-    *(("preset", name) for name in ("lte-stationary", "lte-walking", "lte-bus", "sprout")),
-    *(("trace", name) for name in ("trace-2925703-home1", "trace-3114405-bus", "trace-3199718-timessquare")),
-)
-"""Traces and presets on which the numbers of `pilot` were searched (docs/pilot.md, configs/pilot-law.yaml)."""
+TUNED_ON = {
+    "pilot": (
+        *(("preset", name) for name in ("lte-stationary", "lte-walking", "lte-bus", "sprout")),
+        *(("trace", name) for name in ("trace-2925703-home1", "trace-3114405-bus", "trace-3199718-timessquare")),
+    )
+}
+"""Links that a scheme's default parameters were searched on (docs/pilot.md)."""
 SEARCH_LINKS = 16
 """Training links on which a constant action is searched for a policy whose artifact names none."""
 _OF_THE_NETWORK = ("advertised_mbps", "twnd_packets", "target_ratio", "zone", "zone_index")
@@ -107,8 +107,8 @@ class Ranked:
 
 
 def default_schemes() -> list[str]:
-    """Returns every scheme that needs no policy, and tuned `pilot`; a fixed window is a baseline."""
-    return [*(name for name in heuristics() if name != "fixed"), LAW]
+    """Returns every scheme that needs no policy and is no alias of another; a fixed window is a baseline."""
+    return [name for name in heuristics() if name != "fixed" and registered()[name]["alias_of"] is None]
 
 
 def entrants_of(schemes: Iterable[str], policies: Sequence[str] | None) -> list[Entrant]:
@@ -186,7 +186,7 @@ def _scheme(entrant: Entrant) -> Ranked:
         str(about.get("summary", "")),
         f"Source: {about['source']}" if "source" in about else "",
     ]
-    tuned = [{"kind": kind, "name": name} for kind, name in LAW_TUNED_ON] if entrant.scheme == "pilot" else []
+    tuned = [{"kind": kind, "name": name} for kind, name in TUNED_ON.get(entrant.scheme, ())]
     return Ranked(
         entrant.label,
         "scheme",

@@ -102,7 +102,7 @@ def summary(digests: Sequence[Digest], names: Sequence[str], folder: str = "") -
         "[one file](suites.md), which fixes the conditions before anything is measured. `make site` builds a page per",
         "suite: its conditions, every claim with the paper's and the measured value, and the reason where they differ.",
         "",
-        *_totals(digests),
+        *_totals([digest for digest in digests if not papers.is_own(digest["suite"])]),
     ]
     if any(digest["quick"] for digest in digests):
         lines += ["**Some of these are quick runs, which are no basis for a conclusion.**", ""]
@@ -133,7 +133,8 @@ def entries(digests: Sequence[Digest], again: Sequence[Digest], source: Source) 
     """
     out = []
     for backend, entry in BACKENDS.items():
-        place, here = entry.where, [digest for digest in digests if backend_of(digest) == backend]
+        place = entry.where
+        here = [d for d in digests if backend_of(d) == backend and not papers.is_own(d["suite"])]
         about = papers.about()
         by_paper = {"all": here} if here else {}
         if here:

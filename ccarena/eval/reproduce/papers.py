@@ -10,12 +10,12 @@ from typing import Any
 from ccarena import _core
 from ccarena.core.reader import parse_yaml
 
-__all__ = ["about", "schemes"]
+__all__ = ["about", "is_own", "schemes"]
 
 
 @functools.cache
 def about() -> Mapping[str, Mapping[str, Any]]:
-    """Returns `title`, `summary` and `schemes` of each."""
+    """Returns `title`, `summary`, `schemes` and `own` of each."""
     file = resources.files("ccarena.eval").joinpath("suites").joinpath("papers.yaml")
     return dict(parse_yaml(file.read_bytes(), str(file)))
 
@@ -24,3 +24,8 @@ def schemes(suite: str) -> Collection[str]:
     """Returns the schemes of the paper of the suite `PAPER/NAME`; for a user's own suite, all but CUBIC."""
     paper = about().get(suite.partition("/")[0])
     return paper["schemes"] if paper else [entry["name"] for entry in _core.schemes() if entry["name"] != "cubic"]
+
+
+def is_own(suite: str) -> bool:
+    """Returns whether the suite `PAPER/NAME` holds targets of this project instead of a paper's claims."""
+    return bool(about().get(suite.partition("/")[0], {}).get("own", False))

@@ -22,6 +22,7 @@ const HAND_WRITTEN: &[Scheme] = &[
     schemes::illinois::SCHEME,
     schemes::ledbat::SCHEME,
     schemes::multcp::SCHEME,
+    schemes::pilot::SCHEME,
     schemes::reno::SCHEME,
     schemes::vegas::SCHEME,
     schemes::vivace::SCHEME,

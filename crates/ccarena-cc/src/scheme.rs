@@ -22,6 +22,8 @@ pub struct Scheme {
     pub weight_above: Option<f64>,
     /// It steers by the flow's requirement.
     pub requirement: bool,
+    /// The scheme that it does exactly as, with default parameters and weight 1; boards have one of the two.
+    pub alias_of: Option<&'static str>,
     /// Builds one; `config.params` are complete and within bounds.
     pub build: fn(&Config) -> Box<dyn Controller>,
 }

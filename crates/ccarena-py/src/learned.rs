@@ -142,7 +142,6 @@ fn moves(lever: Lever) -> &'static str {
         Lever::Window => "window",
         Lever::Rate => "rate",
         Lever::Alpha => "alpha",
-        Lever::Goal => "goal",
     }
 }
 

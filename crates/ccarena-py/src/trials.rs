@@ -52,7 +52,8 @@ impl Trials {
 
     /// `run(candidates: [(policy | action | (column, actions) | None, params)], seed, count, first=0)` -> list of dicts, one per
     /// candidate: `figures: float64[rows, FIGURES]`, `params: [rows]`, `reports: float32[n, report]`, `privileged: float32[n,
-    /// columns]` and `intervals: uint64[rows]`, how many of them each row has. The GIL is released meanwhile.
+    /// columns]`, `intervals: uint64[rows]`, how many of them each row has, and `learners: uint64[count]`, how many rows each
+    /// trial has. The GIL is released meanwhile.
     #[pyo3(signature = (candidates, seed, count, first=0))]
     fn run<'py>(
         &self,
@@ -67,12 +68,14 @@ impl Trials {
             .map(|(given, params)| Candidate { answers: given.map_or(Answers::Nobody, Given::answers), params })
             .collect();
         let done = py.detach(|| self.0.run(&candidates, seed, first, count)).map_err(|e| errors::world(&e))?;
-        done.into_iter().map(|runs| dict(py, runs.into_iter().flatten().collect())).collect()
+        done.into_iter().map(|runs| dict(py, runs)).collect()
     }
 }
 
 /// The runs of one candidate, a row per learner.
-fn dict(py: Python<'_>, rows: Vec<Learned>) -> PyResult<Bound<'_, PyDict>> {
+fn dict(py: Python<'_>, runs: Vec<Vec<Learned>>) -> PyResult<Bound<'_, PyDict>> {
+    let learners: Vec<u64> = runs.iter().map(|run| run.len() as u64).collect();
+    let rows: Vec<Learned> = runs.into_iter().flatten().collect();
     let intervals: Vec<usize> = rows.iter().map(|row| row.privileged.len() / PRIVILEGED.len()).collect();
     let total: usize = intervals.iter().sum();
     let floats = |of: fn(&Learned) -> &[f32]| {
@@ -85,6 +88,7 @@ fn dict(py: Python<'_>, rows: Vec<Learned>) -> PyResult<Bound<'_, PyDict>> {
     out.set_item("figures", PyArray1::from_vec(py, figures).reshape([rows.len(), FIGURES.len()])?)?;
     out.set_item("reports", floats(|row| &row.reports)?)?;
     out.set_item("privileged", floats(|row| &row.privileged)?)?;
+    out.set_item("learners", PyArray1::from_vec(py, learners))?;
     out.set_item("intervals", PyArray1::from_iter(py, intervals.iter().map(|&n| n as u64)))?;
     out.set_item("params", rows.into_iter().map(|row| row.params).collect::<Vec<_>>())?;
     Ok(out)

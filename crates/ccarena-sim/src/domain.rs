@@ -216,8 +216,10 @@ pub struct CrossTraffic {
 
 /// The scheme of a competitor that is one more learner.
 const OWN: &str = "self";
+/// Beginning of the names of other competitors.
+const CROSS: &str = "cross";
 
-/// A learned scheme, by name or as a spec.
+/// A scheme by name, or a learned one as a spec.
 #[derive(Clone, Debug)]
 pub struct LearnerScheme {
     /// Name of the scheme.
@@ -237,11 +239,11 @@ impl<'de> Deserialize<'de> for LearnerScheme {
     }
 }
 
-/// The flows that learn.
+/// The flows that learn, or whose parameters are searched.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Learner {
-    /// A learned scheme, by name or as a spec.
+    /// A scheme by name, or a learned one as a spec.
     pub scheme: LearnerScheme,
     /// Parameters of the scheme.
     #[serde(default)]
@@ -332,7 +334,7 @@ impl Domain {
         // Last, so that what else an episode draws is the same without them.
         for (name, range) in &self.learner.drawn {
             let value = range.log_uniform(stream);
-            for flow in flows.iter_mut().filter(|flow| flow.scheme == self.learner.scheme.name) {
+            for flow in flows.iter_mut().filter(|flow| Self::learns(flow)) {
                 flow.params.insert(name.clone(), value);
             }
         }
@@ -343,6 +345,12 @@ impl Domain {
             flows,
             record: Record { packets: false, reports: false, ..Record::default() },
         }
+    }
+
+    /// Returns true if a flow of a drawn scenario is a learner; a competitor of the same scheme is none.
+    #[must_use]
+    pub fn learns(flow: &Flow) -> bool {
+        !flow.name.starts_with(CROSS)
     }
 
     fn learning(&self, name: String) -> Flow {
@@ -446,7 +454,7 @@ impl Domain {
                 if scheme == OWN {
                     return Flow { start, ..self.learning(format!("own{i}")) };
                 }
-                Flow { name: format!("cross{i}"), scheme, start, app, ..Flow::default() }
+                Flow { name: format!("{CROSS}{i}"), scheme, start, app, ..Flow::default() }
             })
             .collect()
     }

@@ -1,13 +1,13 @@
-//! Trials: whole runs of a candidate, native from the first packet to the last, for learners that score whole runs.
+//! Trials: whole runs of a candidate, native from the first packet to the last, for searches that score whole runs.
 //!
-//! A trial's flows decide as they would in a scenario that names their policy: the first action precedes the first
+//! A candidate is a decider of a learned scheme, parameters of any scheme, or both. A trial's learned flows decide as they would in a scenario that names their policy: the first action precedes the first
 //! packet, and each flow is answered when it asks. Trial number `i` of a seed runs the same scenario for every candidate.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ccarena_cc::policy::Policy;
-use ccarena_cc::{BindError, Decider, Dur, LearnedController, Time, registry};
+use ccarena_cc::{BindError, Decider, Dur, LearnedController, Time};
 use ccarena_net::Scenario;
 use ccarena_net::link::Delivered;
 use rayon::prelude::*;
@@ -73,7 +73,7 @@ impl Answers {
 pub struct Candidate {
     /// Decider.
     pub answers: Answers,
-    /// Parameters of the spec.
+    /// Parameters of the scheme or the spec.
     pub params: BTreeMap<String, f64>,
 }
 
@@ -137,7 +137,8 @@ impl Trials {
                 .with_max_len(1)
                 .map(|&(group, trial)| {
                     let scenario = self.source.scenario(seed, trial, 0);
-                    each(&scenario, &self.files, group.iter().map(|&c| &candidates[c]))
+                    let flows = self.source.learners(&scenario);
+                    each(&scenario, &flows, &self.files, group.iter().map(|&c| &candidates[c]))
                 })
                 .collect::<Result<_, _>>()
         })?;
@@ -174,6 +175,7 @@ fn alike(candidates: &[Candidate]) -> Vec<Vec<usize>> {
 /// it would do the same.
 fn each<'a>(
     scenario: &Scenario,
+    flows: &[usize],
     files: &Files,
     candidates: impl Iterator<Item = &'a Candidate>,
 ) -> Result<Vec<Vec<Learned>>, WorldError> {
@@ -187,7 +189,7 @@ fn each<'a>(
         });
         let (taken, learned) = match same {
             Some((_, taken, learned)) => (taken.clone(), learned.clone()),
-            None => one(scenario.clone(), files, candidate)?,
+            None => one(scenario.clone(), flows, files, candidate)?,
         };
         done.push((candidate, taken, learned));
     }
@@ -195,34 +197,39 @@ fn each<'a>(
 }
 
 /// One trial, and which actions of the candidate's table anyone has taken in it.
-fn one(mut scenario: Scenario, files: &Files, candidate: &Candidate) -> Result<(Vec<bool>, Vec<Learned>), WorldError> {
-    let learned = |scheme: &str| registry::schemes().iter().any(|s| s.name == scheme && s.learned);
-    for flow in scenario.flows.iter_mut().filter(|f| f.policy.is_none()) {
-        if flow.spec.is_some() || learned(&flow.scheme) {
-            flow.params.extend(candidate.params.iter().map(|(name, value)| (name.clone(), *value)));
-        }
+fn one(
+    mut scenario: Scenario,
+    flows: &[usize],
+    files: &Files,
+    candidate: &Candidate,
+) -> Result<(Vec<bool>, Vec<Learned>), WorldError> {
+    for &flow in flows {
+        let params = candidate.params.iter().map(|(name, value)| (name.clone(), *value));
+        scenario.flows[flow].params.extend(params);
     }
     scenario.record.packets = true;
-    let flows = bounded(&mut scenario, files)?;
+    bounded(&mut scenario, flows, files)?;
     let mut sim = Sim::new(&scenario, files, true)?;
     let interface = flows.first().and_then(|&flow| sim.interface(flow));
-    let interface = interface.ok_or_else(|| WorldError::Learners { found: 0, expected: "at least one".into() })?;
+    if flows.is_empty() || (interface.is_none() && !matches!(candidate.answers, Answers::Nobody)) {
+        return Err(WorldError::Learners { found: 0, expected: "at least one".into() });
+    }
     let mut learners = Vec::with_capacity(flows.len());
-    for &flow in &flows {
+    for &flow in flows {
         let Some(learned) = sim.learned(flow) else { continue };
         let bound = candidate.answers.decider(learned);
         let mut decider = bound.map_err(|source| SimError::Policy { flow, source })?;
         answer(&mut sim, flow, &mut decider);
         learners.push((decider, Before::of(&sim), Learned::default()));
     }
-    let (width, end) = (interface.report.len(), Time(scenario.duration.0));
+    let (width, end) = (interface.map_or(0, |interface| interface.report.len()), Time(scenario.duration.0));
     let book = |sim: &mut Sim, learner: usize, before: &Before, out: &mut Learned| {
         let at = out.reports.len();
         out.reports.resize(at + width, 0.0);
         sim.report(flows[learner], &mut out.reports[at..]);
         let at = out.privileged.len();
         out.privileged.resize(at + PRIVILEGED.len(), 0.0);
-        before.write(sim, flows[learner], &flows, &mut out.privileged[at..]);
+        before.write(sim, flows[learner], flows, &mut out.privileged[at..]);
     };
     while let Stop::Decision(flow) = sim.run_until(end) {
         let Some(i) = flows.iter().position(|&f| f == flow) else { continue };
@@ -241,15 +248,17 @@ fn one(mut scenario: Scenario, files: &Files, candidate: &Candidate) -> Result<(
         taken.iter_mut().zip(decider.taken()).for_each(|(any, &own)| *any |= own);
     }
     let mut out: Vec<Learned> = learners.into_iter().map(|(_, _, out)| out).collect();
-    measure(&mut sim, &scenario, &flows, &mut out);
+    // A scheme that is not learned has no intervals.
+    out.resize(flows.len(), Learned::default());
+    measure(&mut sim, &scenario, flows, &mut out);
     Ok((taken, out))
 }
 
-/// Gives the scenario's learners receivers with room for no more than [`MOST_BDPS`], and says which flows learn.
-fn bounded(scenario: &mut Scenario, files: &Files) -> Result<Vec<usize>, WorldError> {
+/// Gives the receivers of `flows` room for no more than [`MOST_BDPS`].
+fn bounded(scenario: &mut Scenario, flows: &[usize], files: &Files) -> Result<(), WorldError> {
     let sim = Sim::new(scenario, files, true)?;
-    let (flows, end) = (sim.learners(), Time(scenario.duration.0));
-    for &flow in &flows {
+    let end = Time(scenario.duration.0);
+    for &flow in flows {
         let running = &sim.flows()[flow];
         let capacity = |link: &u32| sim.links()[*link as usize].capacity_bytes(Time::ZERO, end);
         let bytes = running.path.iter().map(capacity).min().unwrap_or(0);
@@ -257,7 +266,7 @@ fn bounded(scenario: &mut Scenario, files: &Files) -> Result<Vec<usize>, WorldEr
         let most = (MOST_BDPS * bytes as f64 * share / 1500.0) as u32;
         scenario.flows[flow].receive_window.get_or_insert(most.max(FEWEST));
     }
-    Ok(flows)
+    Ok(())
 }
 
 /// Has `decider` answer for a flow.

@@ -6,8 +6,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ccarena_cc::policy::PolicyError;
-use ccarena_cc::{ActionError, Dur, Interface, Time};
+use ccarena_cc::{ActionError, Dur, Interface, Time, registry};
 use ccarena_net::rng::{Purpose, derive};
+use ccarena_net::scenario::Flow;
 use ccarena_net::{Demand, ResourceError, Scenario};
 use rayon::prelude::*;
 
@@ -40,6 +41,17 @@ impl Source {
                 scenario
             }
         }
+    }
+
+    /// The flows of a scenario of this source that learn, or whose parameters are searched.
+    #[must_use]
+    pub fn learners(&self, scenario: &Scenario) -> Vec<usize> {
+        let learned = |scheme: &str| registry::schemes().iter().any(|s| s.name == scheme && s.learned);
+        let learns = |flow: &Flow| match self {
+            Self::Domain(_) => Domain::learns(flow),
+            Self::Scenario(_) => flow.policy.is_none() && (flow.spec.is_some() || learned(&flow.scheme)),
+        };
+        (0..scenario.flows.len()).filter(|&i| learns(&scenario.flows[i])).collect()
     }
 }
 

@@ -17,7 +17,7 @@ fn domain(link: Value) -> Domain {
         "signal": 0, "router_headroom": 1,
     });
     all.as_object_mut().unwrap().extend(link.as_object().unwrap().clone());
-    let learner = json!({"scheme": "pilot", "desired_mbps": 10_000});
+    let learner = json!({"scheme": "hyvar", "desired_mbps": 10_000});
     serde_json::from_value(json!({"episode_s": 10, "link": all, "learner": learner})).unwrap()
 }
 
@@ -97,7 +97,7 @@ fn what_is_not_asked_for_is_not_drawn() {
 #[test]
 fn cross_traffic_may_be_of_the_learners_own_kind() {
     let mut domain = domain(json!({}));
-    domain.learner.drawn = serde_json::from_value(json!({"preference": [0.1, 1]})).unwrap();
+    domain.learner.drawn = serde_json::from_value(json!({"alpha": [1.1, 2]})).unwrap();
     domain.cross_traffic =
         serde_json::from_value(json!({"probability": 0.5, "schemes": ["cubic", "self"], "flows": [1, 3]})).unwrap();
     let (mut alone, mut own, mut cubic) = (0, 0, 0);
@@ -105,7 +105,7 @@ fn cross_traffic_may_be_of_the_learners_own_kind() {
         let flows = domain.draw(1, 0, episode).flows;
         alone += u32::from(flows.len() == 1);
         let (first, others) = flows.split_first().unwrap();
-        let (like, unlike): (Vec<_>, Vec<_>) = others.iter().partition(|flow| flow.scheme == "pilot");
+        let (like, unlike): (Vec<_>, Vec<_>) = others.iter().partition(|flow| flow.scheme == "hyvar");
         assert!(like.iter().all(|flow| flow.params == first.params && matches!(flow.app, App::Bulk)));
         assert!(like.iter().all(|flow| flow.start.0 > 0 && flow.start.as_secs_f64() < 5.0));
         assert!(unlike.iter().all(|flow| flow.scheme == "cubic" && flow.params.is_empty()));

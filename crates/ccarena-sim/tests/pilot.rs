@@ -1,4 +1,4 @@
-//! The law `pilot` in the simulator: what it fills, what it leaves empty, and how it gets on with others.
+//! The scheme `pilot` in the simulator: what it fills, what it leaves empty, and how it gets on with others.
 
 mod common;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 const SECONDS: f64 = 30.0;
 
 fn flow(more: &Value) -> Value {
-    let mut flow = json!({"scheme": "pilot", "policy": {"constant": 0}});
+    let mut flow = json!({"scheme": "pilot"});
     for (key, value) in more.as_object().into_iter().flatten() {
         flow[key] = value.clone();
     }

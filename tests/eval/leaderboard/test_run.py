@@ -102,7 +102,7 @@ def test_tracks_and_controls_of_policies(tmp_path: Path) -> None:
     bare = tmp_path / "hyvar.safetensors"
     dataclasses.replace(load(shipped_policies()["hyvar"]), rules=[]).save(bare)
     # The default, without the shipped control, whose rule stands beside acct.
-    default = [each for each in entrants_of(["cubic", "pilot=0"], None) if each.label != "hyvar"]
+    default = [each for each in entrants_of(["cubic", "pilot"], None) if each.label != "hyvar"]
     given, known = [*default, of_file(bare)], {digest(bare.read_bytes()): [CONSTANT, NO_LAW]}
     policies = {each.label: each.policy_file for each in given if each.policy_file is not None}
     entrants = {e.label: e for e in line_up(given, known, 1)}
@@ -119,7 +119,7 @@ def test_tracks_and_controls_of_policies(tmp_path: Path) -> None:
     assert beside == brought | {"hyvar: 2 always": "hyvar"}
     assert all(entrants[label].track == entrants[name].track for label, name in brought.items())
     assert entrants["acct"].policy_digest and "# acct" in entrants["acct"].card
-    assert entrants["pilot=0"].trained_on
+    assert entrants["pilot"].trained_on
 
 
 def test_what_has_no_place_in_real_packets_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,7 +32,6 @@ shipped! {
     AURORA "aurora";
     HYVAR "hyvar";
     ORCA "orca";
-    PILOT "pilot";
 }
 
 /// The shipped spec called `name`.
@@ -72,6 +71,7 @@ fn scheme(spec: &'static Spec, build: fn(&crate::Config) -> Box<dyn crate::Contr
         learned: true,
         weight_above: spec.observes(&["weight"]).then_some(0.0),
         requirement: spec.observes(&["required_min_mbps", "required_max_mbps"]),
+        alias_of: None,
         build,
     }
 }

@@ -60,6 +60,7 @@ pub const SCHEME: Scheme = Scheme {
     learned: false,
     weight_above: None,
     requirement: false,
+    alias_of: None,
     build: |config| Box::new(Bbr3::new(config)),
 };
 

@@ -45,6 +45,7 @@ pub const SCHEME: Scheme = Scheme {
     learned: false,
     weight_above: None,
     requirement: false,
+    alias_of: None,
     build: |config| Box::new(Cubic::new(config)),
 };
 

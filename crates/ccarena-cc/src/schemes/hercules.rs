@@ -96,6 +96,7 @@ pub const SCHEME: Scheme = Scheme {
     learned: false,
     weight_above: None,
     requirement: true,
+    alias_of: None,
     build: |config| Box::new(Pcc::new(config, settings)),
 };
 

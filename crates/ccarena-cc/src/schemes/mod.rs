@@ -39,6 +39,7 @@ pub mod illinois;
 pub mod ledbat;
 pub mod multcp;
 pub(crate) mod pcc;
+pub mod pilot;
 pub mod reno;
 pub(crate) mod split_mix;
 #[cfg(test)]

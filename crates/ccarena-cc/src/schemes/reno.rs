@@ -14,6 +14,7 @@ pub const SCHEME: Scheme = Scheme {
     learned: false,
     weight_above: None,
     requirement: false,
+    alias_of: None,
     build: |config| Box::new(Aimd::new(config, NEWRENO)),
 };
 

@@ -13,5 +13,6 @@ pub const SCHEME: Scheme = Scheme {
     learned: false,
     weight_above: Some(0.0),
     requirement: false,
+    alias_of: Some("reno"),
     build: |config| Box::new(Aimd::new(config, INCREASE)),
 };

@@ -1,7 +1,6 @@
 //! Actuators: what an action moves.
 
 mod alpha;
-mod goal;
 mod rate;
 mod window;
 mod window_ops;
@@ -63,12 +62,5 @@ pub struct ActuatorEntry {
 }
 
 /// All actuators, by name.
-pub const ACTUATORS: &[ActuatorEntry] = &[
-    alpha::ALPHA,
-    goal::GOAL_EXP,
-    rate::RATE,
-    rate::RATE_FACTOR,
-    window::WINDOW,
-    window::WINDOW_EXP2,
-    window_ops::WINDOW_OPS,
-];
+pub const ACTUATORS: &[ActuatorEntry] =
+    &[alpha::ALPHA, rate::RATE, rate::RATE_FACTOR, window::WINDOW, window::WINDOW_EXP2, window_ops::WINDOW_OPS];

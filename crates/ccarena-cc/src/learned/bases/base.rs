@@ -14,8 +14,6 @@ pub enum Lever {
     Rate,
     /// α of an additive increase α/w.
     Alpha,
-    /// What the window moves towards.
-    Goal,
 }
 
 /// What moves window and rate between decisions; its methods are those of a [`Controller`](crate::Controller), and the levers.
@@ -90,9 +88,6 @@ pub trait Base: Send + Sync {
 
     /// [`Lever::Alpha`].
     fn set_alpha(&mut self, _alpha: f32) {}
-
-    /// [`Lever::Goal`]: what the window moves towards is multiplied by `factor` from now on.
-    fn set_goal_factor(&mut self, _factor: f64) {}
 }
 
 /// RTT before there is a sample.

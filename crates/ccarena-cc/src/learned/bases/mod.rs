@@ -4,7 +4,6 @@ mod acct;
 pub mod base;
 mod cubic;
 mod none;
-mod pilot;
 
 pub use self::base::{Base, Lever, initial_rtt};
 use super::composed::Composed;
@@ -47,7 +46,7 @@ pub struct BaseEntry {
 }
 
 /// All bases, by name.
-pub const BASES: &[BaseEntry] = &[acct::ACCT, cubic::CUBIC, none::NONE, pilot::PILOT];
+pub const BASES: &[BaseEntry] = &[acct::ACCT, cubic::CUBIC, none::NONE];
 
 /// The controller over `base`.
 fn over<B: Base + 'static>(base: B, plan: Plan) -> Box<dyn Controller> {

@@ -193,7 +193,7 @@ mod tests {
 
     /// What a train of six packets says of which one comes back every `gap_ms` after the two before it did; none without.
     fn evidence(gap_ms: Option<u64>, rtt_s: f64) -> f64 {
-        evidence_by(&Numbers::read(&[]), gap_ms, rtt_s)
+        evidence_by(&Numbers::DEFAULT, gap_ms, rtt_s)
     }
 
     fn evidence_by(numbers: &Numbers, gap_ms: Option<u64>, rtt_s: f64) -> f64 {
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_train_counts_less_in_a_queue_that_a_few_flows_of_one_kind_make() {
-        let by = |train_queue: f64| evidence_by(&Numbers { train_queue, ..Numbers::read(&[]) }, Some(30), 0.5);
+        let by = |train_queue: f64| evidence_by(&Numbers { train_queue, ..Numbers::DEFAULT }, Some(30), 0.5);
         let queued = 1e3 / 30.0 * (RTT_S - RTT_MIN_S);
         let in_full = by(12.0);
         assert_eq!(in_full.to_bits(), by(queued - 1.0).to_bits(), "{queued} packets are enough");
@@ -250,7 +250,7 @@ mod tests {
             heard(&mut seen, ms, if ms == 100 { dip_s } else { RTT_S });
             trial.see(at(ms), &seen, 1.2, 0.01);
         }
-        trial.evidence(&Numbers::read(&[]), RTT_MIN_S)
+        trial.evidence(&Numbers::DEFAULT, RTT_MIN_S)
     }
 
     #[test]

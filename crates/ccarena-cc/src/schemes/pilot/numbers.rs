@@ -4,21 +4,23 @@ use crate::param::Param;
 
 macro_rules! numbers {
     ($($name:ident = $default:literal, $min:literal to $max:literal: $doc:literal;)*) => {
-        /// The options' values.
+        /// The parameters' values.
         #[derive(Clone, Copy, Debug)]
         pub struct Numbers {
             $(#[doc = $doc] pub $name: f64,)*
         }
 
         impl Numbers {
-            /// The options of the registry's entry.
-            pub const OPTIONS: &'static [Param] =
+            /// The parameters of the registry's entry.
+            pub const PARAMS: &'static [Param] =
                 &[$(Param { name: stringify!($name), default: $default, min: $min, max: $max, doc: $doc },)*];
+            /// All at their defaults.
+            #[cfg(test)]
+            pub const DEFAULT: Self = Self { $($name: $default,)* };
 
-            /// From the options' values in order; what is missing has its default.
-            pub fn read(options: &[f64]) -> Self {
-                let mut given = options.iter().copied();
-                Self { $($name: given.next().unwrap_or($default),)* }
+            /// The parameters' values by name.
+            pub fn read(value: impl Fn(&str) -> f64) -> Self {
+                Self { $($name: value(stringify!($name)),)* }
             }
         }
     };
@@ -26,6 +28,7 @@ macro_rules! numbers {
 
 numbers! {
     preference = 0.5, 0.0 to 1.0: "what delay is worth: 0 is all for throughput, 1 all for delay";
+    period_ms = 10.0, 5.0 to 50.0: "time from one step of the window to the next in ms";
     fast_ms = 11.0, 1.0 to 1000.0: "time constant of the fast average of delivered bytes in ms";
     slow_ms = 16.0, 10.0 to 10000.0: "time constant of the slow average in ms";
     fast_packets = 3.8, 0.0 to 100.0: "packet times of the slow average that are added to it";
@@ -124,29 +127,16 @@ impl Numbers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::learned::shipped;
-
-    #[test]
-    fn the_shipped_spec_starts_from_the_bases_own_numbers() {
-        let spec = shipped::find("pilot").unwrap();
-        let named = |name: &str| spec.interface().params.iter().find(|p| p.name == name);
-        let both: Vec<_> = Numbers::OPTIONS.iter().filter_map(|o| Some((o, named(o.name)?))).collect();
-        assert!(both.len() > 15, "{} in common", both.len());
-        for (option, param) in both {
-            let numbers = (option.default, option.min, option.max);
-            assert_eq!((param.default, param.min, param.max), numbers, "{}", option.name);
-        }
-    }
 
     #[test]
     fn preference_runs_from_one_set_to_the_other() {
         let at = |preference: f64| {
-            let numbers = Numbers { preference, ..Numbers::read(&[]) }.at_preference();
+            let numbers = Numbers { preference, ..Numbers::DEFAULT }.at_preference();
             (numbers.deviation, numbers.slack(0.04, 100.0))
         };
         let (delay, middle, throughput) = (at(1.0), at(0.5), at(0.0));
         assert!(delay.0 < middle.0 && middle.0 < throughput.0 && delay.1 < middle.1 && middle.1 < throughput.1);
-        let own = Numbers::read(&[]);
+        let own = Numbers::DEFAULT;
         let moves = |preference: f64| {
             let numbers = Numbers { preference, ..own }.at_preference();
             [numbers.rise, numbers.fall, numbers.feedback]
@@ -160,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_steady_link_is_allowed_less_delay_but_not_none() {
-        let numbers = Numbers::read(&[]);
+        let numbers = Numbers::DEFAULT;
         let slow = |variation: f64| numbers.allowed(0.02, 50.0, variation);
         assert_eq!(slow(0.5).to_bits(), numbers.slack(0.02, 50.0).to_bits());
         assert!(slow(0.0) < slow(0.05) && slow(0.05) < slow(0.1));

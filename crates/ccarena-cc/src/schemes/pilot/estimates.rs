@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn frozen_averages_stay_and_others_follow() {
-        let numbers = Numbers::read(&[]);
+        let numbers = Numbers::DEFAULT;
         let mut seen = Estimates::new(1448);
         let mut second = |packets: f64, frozen: bool| {
             for ms in 0..100 {
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn packets_that_come_one_after_the_other_are_no_variation_of_the_link() {
-        let numbers = Numbers::read(&[]);
+        let numbers = Numbers::DEFAULT;
         let without = Numbers { grain: 0.0, grain_slow: 0.0, ..numbers };
         for (rate, per_ack, most) in [(20, 1, 0.1), (60, 1, 0.1), (80, 2, 0.1), (300, 2, 0.85)] {
             let (seen, left) = (variation(&without, rate, per_ack), variation(&numbers, rate, per_ack));

@@ -1,4 +1,4 @@
-//! A window law that a timer drives: every period, whether or not acknowledgements come, the window moves towards the rate
+//! `pilot`, a scheme of this project: every period, whether or not acknowledgements come, the window moves towards the rate
 //! that the path is expected to take, times its smallest RTT and a few milliseconds of queue.
 //!
 //! - **Rate**: a mix of a fast and a slow average of delivered packets, a part of their difference where the fast one is
@@ -27,38 +27,21 @@ mod trial;
 use self::estimates::Estimates;
 use self::numbers::Numbers;
 use self::sharing::Sharing;
-use super::{Base, BaseEntry, Lever, over, per_rtt};
-use crate::controller::TransportNeeds;
+use crate::controller::{Controller, Extrapolated, Extrapolation, TransportNeeds};
 use crate::events::{AckInfo, LossInfo, RecoveryState, SentInfo};
-use crate::learned::monitor::Measured;
+use crate::scheme::{Config, Scheme};
 use crate::types::{Bytes, Dur, Rate, Time};
 
 /// Registry entry.
-pub const PILOT: BaseEntry = BaseEntry {
+pub const SCHEME: Scheme = Scheme {
     name: "pilot",
-    doc: "a window law that moves at the end of every period towards the expected rate times the smallest RTT and a few \
-          milliseconds; actions multiply what it moves towards",
-    source: "this project",
-    levers: &[Lever::Goal],
-    options: Numbers::OPTIONS,
-    takes_rate: false,
-    kernel: false,
-    build: |parts| {
-        let base = Pilot {
-            numbers: Numbers::read(parts.options).at_preference(),
-            seen: Estimates::new(parts.config.mss),
-            sharing: Sharing::default(),
-            mss: u64::from(parts.config.mss.max(1)),
-            window: f64::from(parts.config.initial_window.max(1)).max(LEAST),
-            velocity: if parts.config.slow_start { 1.0 } else { 0.0 },
-            searched: Time::ZERO,
-            beyond: 0.0,
-            trickled: Time::ZERO,
-            factor: 1.0,
-            ceiling: f64::INFINITY,
-        };
-        over(base, parts.plan)
-    },
+    summary: "pilot: a window that a timer moves towards the expected rate times the smallest RTT and a few milliseconds",
+    params: Numbers::PARAMS,
+    learned: false,
+    weight_above: None,
+    requirement: false,
+    alias_of: None,
+    build: |config| Box::new(Pilot::new(config)),
 };
 
 /// Fewest packets in the window: with one, a receiver that delays acknowledgements stalls the flow.
@@ -73,6 +56,13 @@ const SHORT_RTT_S: f64 = 0.1;
 
 struct Pilot {
     numbers: Numbers,
+    period: Dur,
+    /// When the present period began; none before the first packet.
+    began: Option<Time>,
+    /// When it ends.
+    ends: Time,
+    /// Acknowledged in it.
+    acked: Bytes,
     seen: Estimates,
     sharing: Sharing,
     mss: u64,
@@ -86,14 +76,44 @@ struct Pilot {
     beyond: f64,
     /// When the trickle last sent.
     trickled: Time,
-    /// What an action multiplies the goal by.
-    factor: f64,
     /// Most packets in the window: after a timeout it grows by what is acknowledged, as in slow start, so that what the
     /// timer took for lost is not sent again at once.
     ceiling: f64,
 }
 
 impl Pilot {
+    fn new(config: &Config) -> Self {
+        let numbers = Numbers::read(|name| config.param(name)).at_preference();
+        Self {
+            period: Dur::from_secs_f64(numbers.period_ms / 1e3),
+            began: None,
+            ends: Time::NEVER,
+            acked: Bytes(0),
+            numbers,
+            seen: Estimates::new(config.mss),
+            sharing: Sharing::default(),
+            mss: u64::from(config.mss.max(1)),
+            window: f64::from(config.initial_window.max(1)).max(LEAST),
+            velocity: if config.slow_start { 1.0 } else { 0.0 },
+            searched: Time::ZERO,
+            beyond: 0.0,
+            trickled: Time::ZERO,
+            ceiling: f64::INFINITY,
+        }
+    }
+
+    /// A period in which `packets` came back has ended after `dt` seconds.
+    fn step(&mut self, now: Time, (packets, dt): (f64, f64)) {
+        self.seen.tick(&self.numbers, now, packets, dt, self.sharing.frozen());
+        self.trickle(now);
+        let Some(rtt_min) = self.seen.rtt_min() else { return };
+        match self.sharing.tick(now, &self.numbers, &self.seen, self.window, (packets, dt)) {
+            Some(window) => (self.window, self.velocity) = (window, 0.0),
+            None => self.steer(now, rtt_min, (packets, dt)),
+        }
+        self.window = self.window.min(self.ceiling).clamp(LEAST, MOST);
+    }
+
     /// What the window moves towards.
     fn goal(&self, rtt_min: f64) -> f64 {
         let numbers = &self.numbers;
@@ -104,7 +124,7 @@ impl Pilot {
         let excess = (self.seen.queueing() + rtt_min - full) / full;
         let gain = if excess > 0.0 { numbers.feedback } else { numbers.feedback_below };
         let lost = (self.seen.loss - numbers.loss_share).max(0.0);
-        (rate * full + numbers.extra) * (-gain * excess - 10.0 * lost).clamp(-3.0, 3.0).exp() * self.factor
+        (rate * full + numbers.extra) * (-gain * excess - 10.0 * lost).clamp(-3.0, 3.0).exp()
     }
 
     /// Moves the window by the law.
@@ -156,9 +176,10 @@ impl Pilot {
     }
 }
 
-impl Base for Pilot {
+impl Controller for Pilot {
     #[inline]
     fn on_ack(&mut self, ack: &AckInfo) {
+        self.acked += ack.acked;
         self.seen.on_ack(ack, self.numbers.base_s, self.sharing.competes());
         self.beyond = 0.0;
         if ack.recovery == RecoveryState::Loss {
@@ -188,36 +209,34 @@ impl Base for Pilot {
 
     #[inline]
     fn on_sent(&mut self, sent: &SentInfo) {
+        if self.began.is_none() {
+            (self.began, self.ends) = (Some(sent.now), sent.now + self.period);
+        }
         self.seen.on_sent(sent);
     }
 
     fn transport(&self) -> TransportNeeds {
-        TransportNeeds { every_segment: true, owns_recovery: true, ..TransportNeeds::WINDOW }
+        TransportNeeds { every_segment: true, rate_samples: false, owns_recovery: true }
     }
 
-    fn on_period(&mut self, now: Time, ended: &Measured, _target: f64) {
-        let dt = ended.interval.as_secs_f64();
-        if dt <= 0.0 {
-            return;
+    fn on_timer(&mut self, now: Time) {
+        let Some(began) = self.began.filter(|_| now >= self.ends) else { return };
+        // A timer that fires late does not delay the ones after it, unless a whole period has passed.
+        self.ends = if self.ends + self.period > now { self.ends } else { now } + self.period;
+        let (acked, dt) = (std::mem::take(&mut self.acked), now.since(began).as_secs_f64());
+        self.began = Some(now);
+        if dt > 0.0 {
+            self.step(now, (acked.0 as f64 / self.mss as f64, dt));
         }
-        let packets = ended.acked.0 as f64 / self.mss as f64;
-        self.seen.tick(&self.numbers, now, packets, dt, self.sharing.frozen());
-        self.trickle(now);
-        let Some(rtt_min) = self.seen.rtt_min() else { return };
-        match self.sharing.tick(now, &self.numbers, &self.seen, self.window, (packets, dt)) {
-            Some(window) => (self.window, self.velocity) = (window, 0.0),
-            None => self.steer(now, rtt_min, (packets, dt)),
-        }
-        self.window = self.window.min(self.ceiling).clamp(LEAST, MOST);
+    }
+
+    fn next_timer(&self) -> Time {
+        self.ends
     }
 
     #[inline]
     fn window(&self) -> Bytes {
         Bytes(self.window.max(self.beyond).round() as u64 * self.mss)
-    }
-
-    fn segments(&self) -> f64 {
-        self.window
     }
 
     fn pacing_rate(&self) -> Option<Rate> {
@@ -231,11 +250,14 @@ impl Base for Pilot {
         Some(Rate((ahead * packets * self.mss as f64 * 8.0 / rtt_min) as u64))
     }
 
-    fn rate_bps(&self) -> f64 {
-        per_rtt(self.window, self.mss as f64, self.seen.srtt)
+    fn extrapolated(&mut self) -> Option<&mut dyn Extrapolated> {
+        Some(self)
     }
+}
 
-    fn set_goal_factor(&mut self, factor: f64) {
-        self.factor = factor;
+impl Extrapolated for Pilot {
+    /// The window stays, and every period needs a fresh measurement.
+    fn extrapolation(&self, _now: Time) -> Extrapolation {
+        Extrapolation { report: Some(self.period / 4), ..Extrapolation::HOLD }
     }
 }
