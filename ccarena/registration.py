@@ -10,17 +10,14 @@ from gymnasium.envs.registration import register
 from ccarena.core.learned_schemes import learned_schemes
 
 
-def register_scheme(name: str, **kwargs: Any) -> None:
-    """Registers `ccarena/NAME-v0`, single and vectorised, and `ccarena/NAMEKernel-v0`."""
-    register(
-        id=f"ccarena/{name}-v0",
-        entry_point="ccarena.envs.learned:LearnedEnv",
-        vector_entry_point="ccarena.envs.vector:LearnedVectorEnv",
-        kwargs=kwargs,
-    )
-    register(id=f"ccarena/{name}Kernel-v0", entry_point="ccarena.envs.kernel:LearnedKernelEnv", kwargs=kwargs)
+def register_scheme(name: str, single: str, vector: str, kernel: str, **kwargs: Any) -> None:
+    """Registers `ccarena/NAME-v0`, single and vectorised, and `ccarena/NAMEKernel-v0`, by classes in `ccarena.envs`."""
+    entry, many = f"ccarena.envs.{single}", f"ccarena.envs.{vector}"
+    register(id=f"ccarena/{name}-v0", entry_point=entry, vector_entry_point=many, kwargs=kwargs)
+    register(id=f"ccarena/{name}Kernel-v0", entry_point=f"ccarena.envs.{kernel}", kwargs=kwargs)
 
 
-register_scheme("Learned")
+register_scheme("Learned", "learned:LearnedEnv", "vector:LearnedVectorEnv", "kernel:LearnedKernelEnv")
 for scheme in learned_schemes().values():
-    register_scheme(scheme.environment, spec=scheme.name)
+    classes = (f"described:{scheme.environment}{end}" for end in ("Env", "VectorEnv", "KernelEnv"))
+    register_scheme(scheme.environment, *classes, spec=scheme.name)

@@ -27,6 +27,9 @@ RUST = ("crates", "fuzz", "docs")
 PYTHON = ("ccarena", "bench", "examples", "docs", "README.md")
 OLD = [
     Old(r"\bpolicy control\b", "policy rule"),
+    Old(r"\bpolicies[/.]shipped\b", "the folder of the policy's scheme, ccarena/SCHEME/policies"),
+    Old(r"\$\{policy\b", "${policies.SCHEME}", ("ccarena/eval/suites", "docs")),
+    Old(r"\bREAL_TIME\b|\bbackends\.TITLES\b", "BACKENDS[NAME].real_time, .title"),
     Old(r"\breport\.html\b", "page.html"),
     Old(r"\bcannot[- ]tell\b", "undecided", ("ccarena/eval", "docs/reproduction.md", "docs/measurements.md", "bench")),
     Old(r"\bcontract\b", "interface, or spec", PYTHON),

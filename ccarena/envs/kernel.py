@@ -32,8 +32,7 @@ GRACE_S = 1.0
 class LearnedKernelEnv(gym.Env[NDArray[np.float32], SupportsFloat], EzPickle):
     """`ccarena/Learned-v0` on real TCP: the same spaces, rewards, arguments and, for the same seed, the same links.
 
-    ## Action Space, Observation Space, Rewards
-    Those of `ccarena.envs.LearnedEnv`. A reward that takes `privileged` is refused: nobody knows it here.
+    Observations, actions and rewards are those of `ccarena.envs.LearnedEnv`.
 
     ## Starting State
     A flow that has sent nothing. It starts with the first action, so that no time passes between the two.
@@ -43,13 +42,13 @@ class LearnedKernelEnv(gym.Env[NDArray[np.float32], SupportsFloat], EzPickle):
     later. Never terminated.
 
     ## Info
-    The report by name, `interval_s`, how long the interval was, and `missed_intervals`: those that ended before this
-    action came.
+    Report of the finished interval by name; `interval_s`, its length; and `missed_intervals`, the intervals that ended
+    before this action came.
 
     ## Arguments
     - `spec`, `distribution`, `scenario`, `reward`: as for `ccarena.envs.LearnedEnv`. Other flows of a scenario may have
-      policies; who drives this one is the agent.
-    - `traffic`: who sends the other flows' data, `own` or `iperf3`.
+      policies; the caller decides for this one. A reward that takes `privileged` is refused.
+    - `traffic`: sender of the other flows' data, `own` or `iperf3`.
 
     ## Version History
     - v0: first version.

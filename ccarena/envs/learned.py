@@ -81,6 +81,10 @@ class Setting:
 class LearnedEnv(gym.Env[NDArray[np.float32], SupportsFloat], EzPickle):
     """Learned flow on one simulated path, of any scheme that is a spec.
 
+    ## Description
+    Each episode draws a link, a buffer and competitors. The caller decides for one flow; the scheme's spec says
+    when, what it observes and what an action does.
+
     ## Action Space
     The spec's: `Discrete`, an index into its actions, or `Box` of shape (1,) between its bounds. The action is in
     force until the next decision.

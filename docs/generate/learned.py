@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ccarena import _core
+from ccarena.envs.described import normalised, row
 
 GENERATED = (
     "<!-- Generated from the registries (crates/ccarena-cc/src/learned) by `make docs`; edit the entries there. -->"
@@ -57,15 +58,3 @@ def _cell(entry: Mapping[str, Any], column: str) -> str:
     if column == "bounds":
         return "operations" if value is None else f"{value[0]:g} to {value[1]:g}"
     return ", ".join(value) or "–" if isinstance(value, list) else str(value)
-
-
-def normalised(offset: float, scale: float, clip: Sequence[float]) -> str:
-    """Returns what a network sees of a raw value x."""
-    shifted = f"(x − {offset:g})" if offset else "x"
-    return f"{shifted if scale == 1 else f'{shifted} × {scale:g}'}, {clip[0]:g} to {clip[1]:g}"
-
-
-def row(*cells: str) -> str:
-    """Returns a row of a Markdown table."""
-    # A bar would end the cell.
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ccarena import _core
+from ccarena.envs.described import row
 from ccarena.scenarios.schemes import kind_of
-from docs.generate.learned import row
 
 GENERATED = "<!-- Generated from the registry (crates/ccarena-cc/src/registry.rs) by `make docs`; edit the schemes. -->"
 

@@ -111,7 +111,7 @@ def test_importing_the_package_registers_in_any_order_and_from_source(imports: s
     command = [sys.executable, "-W", "error", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr
-    assert "LearnedEnv" in done.stdout and done.stdout.strip().endswith("3")
+    assert "AcctEnv" in done.stdout and done.stdout.strip().endswith("3")
 
 
 @pytest.mark.parametrize("module", ["ccarena", "ccarena.envs"])

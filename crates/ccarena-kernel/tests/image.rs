@@ -24,7 +24,8 @@ fn options() -> ImageOptions {
 }
 
 fn shipped(name: &str) -> Policy {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ccarena/policies/shipped");
+    let scheme = name.split('-').next().unwrap();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ccarena").join(scheme).join("policies");
     Policy::from_bytes(&std::fs::read(folder.join(format!("{name}.safetensors"))).unwrap()).unwrap()
 }
 
