@@ -1,6 +1,6 @@
-//! What a decider answers, and why a scheme may refuse it.
+//! Actions of a decider, and reasons why a scheme refuses one.
 
-/// What a decider answers at the end of a decision interval.
+/// Action of a decider at the end of a decision interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Action {
     /// Index into the scheme's list of actions.
@@ -12,12 +12,12 @@ pub enum Action {
 /// An action that the scheme cannot take. The action in force stays.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ActionError {
-    /// Outside the action space.
+    /// The action is outside the action space.
     #[error("action {got} is outside the action space: expected {expected}")]
     OutOfRange {
-        /// What was given.
+        /// Given action.
         got: String,
-        /// What the scheme takes.
+        /// Actions that the scheme takes.
         expected: String,
     },
     /// NaN or infinite.

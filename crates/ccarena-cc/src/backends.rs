@@ -45,7 +45,7 @@ impl Backend {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("signal {signal:?}{} is not measured by {}; leave it out of the spec, or run the flow on {}", called(.label, .signal), .backend.title(), elsewhere(.measured))]
 pub struct Unmeasured {
-    /// Its name in the registry.
+    /// Name in the registry.
     pub signal: &'static str,
     /// The spec's name for it.
     pub label: String,

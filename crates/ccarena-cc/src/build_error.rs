@@ -1,4 +1,4 @@
-//! Why a scheme cannot be built.
+//! Errors of a scheme that cannot be built.
 
 use crate::backends::Unmeasured;
 use crate::types::Rate;
@@ -9,7 +9,7 @@ pub enum BuildError {
     /// No scheme of that name.
     #[error("unknown scheme {name:?}; {}", suggestion(.nearest, .known))]
     UnknownScheme {
-        /// What was asked for.
+        /// Requested name.
         name: String,
         /// The nearest registered name.
         nearest: Option<String>,
@@ -21,7 +21,7 @@ pub enum BuildError {
     UnknownParam {
         /// The scheme.
         scheme: String,
-        /// What was given.
+        /// Given name.
         name: String,
         /// The nearest parameter.
         nearest: Option<String>,
@@ -31,14 +31,14 @@ pub enum BuildError {
     /// A signal of its spec that the backend does not measure.
     #[error(transparent)]
     Signal(#[from] Unmeasured),
-    /// Outside the parameter's bounds, or not a number.
+    /// The value is outside the parameter's bounds, or not a number.
     #[error("parameter {name:?} of scheme {scheme:?} is {value}; expected {min} to {max}")]
     OutOfRange {
         /// The scheme.
         scheme: String,
         /// The parameter.
         name: String,
-        /// What was given.
+        /// Given value.
         value: f64,
         /// Smallest allowed.
         min: f64,
@@ -50,7 +50,7 @@ pub enum BuildError {
     Weight {
         /// The scheme.
         scheme: String,
-        /// What was given.
+        /// Given weight.
         weight: f64,
         /// Weights have to be larger.
         above: f64,

@@ -41,7 +41,7 @@ pub trait Controller: Send + Sync {
     /// The time that [`next_timer`](Self::next_timer) gave has come.
     fn on_timer(&mut self, _now: Time) {}
 
-    /// When to call [`on_timer`](Self::on_timer) next; [`Time::NEVER`] if not at all.
+    /// Returns when to call [`on_timer`](Self::on_timer) next; [`Time::NEVER`] if not at all.
     fn next_timer(&self) -> Time {
         Time::NEVER
     }
@@ -167,7 +167,7 @@ impl FlowSetting {
 
 /// Lets a datapath move the window between reports.
 pub trait Extrapolated {
-    /// How to move the window from `now` until the next report.
+    /// Returns how to move the window from `now` until the next report.
     fn extrapolation(&self, now: Time) -> Extrapolation;
 
     /// The datapath that runs CUBIC for the controller ([`Extrapolation::cubic`]) has reached `window`, or heads for it
@@ -175,14 +175,14 @@ pub trait Extrapolated {
     fn adopt_window(&mut self, _window: Bytes) {}
 }
 
-/// How a datapath that reports only now and then moves the window in between.
+/// Movement of the window between the reports of a datapath that reports only now and then.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Extrapolation {
     /// Segments that the window grows by while one window of data is acknowledged, as long as it limits sending.
     pub increase: f64,
     /// Part of the window that a loss episode leaves.
     pub decrease: f64,
-    /// Within a window of data only losses matter: one report per window is enough.
+    /// Flag that within a window of data only losses matter: one report per window is enough.
     pub per_window: bool,
     /// Instead of `increase` and `decrease`: the datapath's own CUBIC moves the window for this time, at most
     /// [`Extrapolation::LONGEST`], and then reports. The datapath gets the factor by which the controller scaled the

@@ -1,8 +1,8 @@
-//! Who answers a learned controller's question at the end of a decision interval.
+//! Decider of a learned controller at the end of a decision interval.
 //!
-//! Every backend builds a flow's controller and its [`Decider`] together, by [`Policies::build`], from what the scenario
-//! says, and asks the decider with [`Decider::decide`]. A policy keeps its working memory in its flow's decider, so that
-//! no two flows share any.
+//! Every backend builds a flow's controller and its [`Decider`] together, by [`Policies::build`], from the scenario,
+//! and asks the decider with [`Decider::decide`]. A policy keeps its working memory in its flow's decider, so that no
+//! two flows share any.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -22,27 +22,27 @@ use crate::registry;
 use crate::scheme::Config;
 use crate::types::Time;
 
-/// Who is to decide for a learned scheme, as a scenario says it.
+/// Specification of the decider for a learned scheme in a scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PolicySpec {
     /// The policy artifact in this file.
     Artifact(String),
     /// The same, inferred in integers ([`Program`]), as where there is no floating point.
     Integer(String),
-    /// This action at every decision: an index into discrete actions, or a continuous value.
+    /// Constant action: an index into discrete actions, or a continuous value.
     Constant(f64),
-    /// By the category 0, 1, ... that a column of the report holds: such an action each, the last one for what is above.
+    /// Action for each category 0, 1, ... in a column of the report; the last one is also for larger categories.
     Table {
         /// The column.
         by: String,
         /// The actions.
         actions: Vec<f64>,
     },
-    /// Nobody: the base alone.
+    /// No decider: the base alone.
     Nobody,
 }
 
-/// Who decides for the learned controller of one flow.
+/// Decider for the learned controller of one flow.
 #[derive(Clone, Debug)]
 pub enum Decider {
     /// A program outside of the run, such as a training environment. The backend hands it each observation and puts its
@@ -52,7 +52,7 @@ pub enum Decider {
     Constant(Action),
     /// An action for each category.
     Table(Table),
-    /// Nobody: no action is ever put in force.
+    /// No decider: no action is ever put in force.
     Nobody,
     /// A policy.
     Policy(BoundPolicy),
@@ -68,7 +68,7 @@ pub struct BoundPolicy {
     memory: Inference,
 }
 
-/// What inference works with and remembers.
+/// Working memory of inference.
 #[derive(Clone, Debug)]
 enum Inference {
     Float32(Scratch),
@@ -106,11 +106,11 @@ pub struct Table {
     column: usize,
     actions: Vec<Action>,
     report: Vec<f32>,
-    /// Which of the actions have been taken.
+    /// Flags of the actions that have been taken.
     taken: Vec<bool>,
 }
 
-/// Why nobody can decide for a flow as its scenario says.
+/// Error of a flow without the decider that its scenario specifies.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// The scenario names nobody, and no program outside of the run decides.
@@ -121,9 +121,9 @@ pub enum BindError {
     /// The artifact cannot be read.
     #[error("{}: cannot be read: {source}", .file.display())]
     Read {
-        /// Its file.
+        /// File of the policy.
         file: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
     /// The file is not a policy artifact, or not one that can be used.
@@ -131,7 +131,7 @@ pub enum BindError {
     Artifact {
         /// The file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// Fault of the policy.
         source: PolicyError,
     },
     /// The policy was trained for another spec.
@@ -143,7 +143,7 @@ pub enum BindError {
         file: String,
         /// Name and digest of the policy's spec.
         found: String,
-        /// Those of the flow's.
+        /// Expected spec, the flow's.
         expected: String,
     },
     /// The artifact contradicts its own spec.
@@ -162,9 +162,9 @@ pub enum BindError {
         file: String,
         /// The parameter.
         name: String,
-        /// Its value in training.
+        /// Value in training.
         trained: f64,
-        /// Its value in the scenario.
+        /// Value in the scenario.
         given: f64,
     },
     /// A table goes by a column that the scheme does not report, or has no action.
@@ -172,9 +172,9 @@ pub enum BindError {
     Table {
         /// The column.
         by: String,
-        /// How many actions it has.
+        /// Number of its actions.
         actions: usize,
-        /// Those that the scheme reports.
+        /// Columns that the scheme reports.
         columns: String,
     },
     /// The scheme does not take the constant action.
@@ -182,13 +182,13 @@ pub enum BindError {
     Action(#[from] ActionError),
 }
 
-/// Why a flow's controller and decider cannot be had.
+/// Error of a flow's controller or decider.
 #[derive(Debug, thiserror::Error)]
 pub enum FlowError {
-    /// Its scheme, a parameter or its weight.
+    /// Error in its scheme, a parameter or its weight.
     #[error(transparent)]
     Scheme(#[from] BuildError),
-    /// Who decides.
+    /// Error in its decider.
     #[error(transparent)]
     Policy(#[from] BindError),
 }
@@ -202,7 +202,7 @@ pub struct Policies {
 }
 
 impl Policies {
-    /// For flows that run on `backend`.
+    /// Creates policies for flows that run on `backend`.
     #[must_use]
     pub fn on(backend: Backend) -> Self {
         Self { backend, ..Self::default() }
@@ -225,15 +225,19 @@ impl Policies {
         Ok(policy)
     }
 
-    /// The controller of a flow of `scheme`, or of `spec` if one is given, and who decides for it as `policy` says: nobody
-    /// if the scheme is not learned; without a `policy` a program outside of the run, if there is one (`outside`).
+    /// Builds the controller of a flow of `scheme`, or of `spec` if one is given, and its decider from `policy`.
     ///
-    /// The controller gets the parameters that its policy was trained with. `config` may give the same values, and others
-    /// for parameters that the spec marks `runtime`.
+    /// There is no decider if the scheme is not learned. Without a `policy`, a program outside of the run decides, if
+    /// there is one (`outside`). The controller gets the parameters that its policy was trained with. `config` may give
+    /// the same values, and others for parameters that the spec marks `runtime`.
     ///
     /// # Errors
-    /// If the scheme or its parameters are refused, if the backend does not measure a signal of it, if the artifact cannot be read or does not fit the flow, if the scheme
-    /// does not take the constant action, or if nobody decides for a learned one.
+    ///
+    /// - The scheme or its parameters are refused.
+    /// - The backend does not measure a signal of the scheme.
+    /// - The artifact cannot be read or does not fit the flow.
+    /// - The scheme does not take the constant action.
+    /// - A learned scheme has no decider.
     pub fn build(
         &self,
         scheme: &str,
@@ -316,7 +320,7 @@ impl Decider {
         Table::new(by, actions, learned).map(Self::Table)
     }
 
-    /// Which actions of a table it has taken so far; of others nothing.
+    /// Returns the actions of a table that it has taken so far; nothing for other deciders.
     #[must_use]
     pub fn taken(&self) -> &[bool] {
         if let Self::Table(table) = self { &table.taken } else { &[] }

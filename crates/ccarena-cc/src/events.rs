@@ -3,7 +3,7 @@
 use crate::signal::Signal;
 use crate::types::{Bytes, Dur, Time};
 
-/// What the transport is doing about losses and marks (Linux's `tcp_ca_state`, without Disorder).
+/// Recovery state of the transport after losses and marks (Linux's `tcp_ca_state`, without Disorder).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RecoveryState {
     /// No loss is being repaired.
@@ -13,7 +13,7 @@ pub enum RecoveryState {
     Reduction,
     /// Fast recovery: a loss was detected by acknowledgements. Window growth pauses.
     Recovery,
-    /// After a retransmission timeout, until everything sent before it is acknowledged.
+    /// State after a retransmission timeout, until everything sent before it is acknowledged.
     Loss,
 }
 
@@ -90,9 +90,9 @@ pub struct LossInfo {
     pub lost_packets: u32,
     /// Bytes in flight after the marking.
     pub in_flight: Bytes,
-    /// This is the first loss of a recovery episode: the one that multiplicative decrease answers.
+    /// Flag of the first loss of a recovery episode: multiplicative decrease answers this one.
     pub new_episode: bool,
-    /// Not a loss but an ECN echo (RFC 3168 §6.1.2): once per window of data, `new_episode` set.
+    /// Flag of an ECN echo instead of a loss (RFC 3168 §6.1.2): once per window of data, with `new_episode` set.
     pub ecn: bool,
     /// Total of delivered bytes.
     pub delivered: Bytes,
@@ -105,7 +105,7 @@ pub struct LossInfo {
 pub struct SentInfo {
     /// The time of the event.
     pub now: Time,
-    /// Its payload.
+    /// Payload of the packet.
     pub bytes: Bytes,
     /// Bytes in flight before it.
     pub prior_in_flight: Bytes,
@@ -113,7 +113,7 @@ pub struct SentInfo {
     pub snd_nxt: u64,
     /// The application, not the window, has limited sending: delivery-rate samples are marked.
     pub app_limited: bool,
-    /// When the segment before it left; a transport that reports every segment may leave it at zero.
+    /// Time at which the segment before it left; a transport that reports every segment may leave it at zero.
     pub last_sent: Time,
     /// The same data was sent before.
     pub retransmission: bool,

@@ -1,9 +1,9 @@
 //! Congestion controllers as pure state machines.
 //!
 //! A controller turns acknowledgements, losses and time into a window and a pacing rate ([`Controller`]). It reads no
-//! clock, draws no randomness of its own and touches no socket, so the same code runs in the simulator, over a Linux
-//! socket and inside a QUIC endpoint. [`registry`] lists what there is; one file in [`schemes`] holds each, and the learned ones are specs
-//! ([`learned`]).
+//! clock, draws no randomness of its own and touches no socket. The same code therefore runs in the simulator, over a
+//! Linux socket and inside a QUIC endpoint. [`registry`] lists all schemes; each is one file in [`schemes`], and the
+//! learned ones are specs ([`learned`]).
 
 pub mod action;
 pub mod backends;

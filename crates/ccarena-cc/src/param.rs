@@ -3,14 +3,14 @@
 /// A parameter with its bounds.
 #[derive(Clone, Copy, Debug)]
 pub struct Param {
-    /// Its name in a scenario.
+    /// Name in a scenario.
     pub name: &'static str,
-    /// Its value if none is given.
+    /// Default value.
     pub default: f64,
     /// Smallest allowed value.
     pub min: f64,
     /// Largest allowed value.
     pub max: f64,
-    /// What it is, with unit and source.
+    /// Description, with unit and source.
     pub doc: &'static str,
 }

@@ -10,7 +10,7 @@ pub use self::error::{DocumentError, Problem};
 use crate::build_error::nearest;
 use crate::types::{Dur, Rate, Time};
 
-/// What reading gives: the value, or the first field at fault.
+/// Result of reading: the value, or the first field at fault.
 pub type Result<T> = std::result::Result<T, DocumentError>;
 
 /// Parses JSON text in which no object has a key twice.
@@ -26,7 +26,7 @@ pub fn parse(text: &str) -> Result<Value> {
 pub struct At<'a> {
     /// The value.
     pub value: &'a Value,
-    /// Its place, such as `flows[2].scheme`; empty for the whole document.
+    /// Path in the document, such as `flows[2].scheme`; empty for the whole document.
     pub path: String,
 }
 
@@ -233,18 +233,20 @@ impl<'a> Object<'a> {
         })
     }
 
-    /// What `read` makes of field `key`, or `default`.
+    /// Returns the result of `read` on field `key`, or `default`.
     ///
     /// # Errors
-    /// If it is something else.
+    ///
+    /// If `read` fails.
     pub fn or<T>(&self, key: &str, default: T, read: impl FnOnce(&At<'a>) -> Result<T>) -> Result<T> {
         self.get(key).map_or(Ok(default), |at| read(&at))
     }
 
-    /// What `read` makes of field `key`, if it is there.
+    /// Returns the result of `read` on field `key`, if it is there.
     ///
     /// # Errors
-    /// If it is something else.
+    ///
+    /// If `read` fails.
     pub fn maybe<T>(&self, key: &str, read: impl FnOnce(&At<'a>) -> Result<T>) -> Result<Option<T>> {
         self.get(key).map(|at| read(&at)).transpose()
     }

@@ -1,4 +1,4 @@
-//! What a scheme is: its registry entry, its parameters, and what its controllers are built from.
+//! Scheme: its registry entry, its parameters, and the arguments of its controllers.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use crate::types::{Rate, Requirement};
 /// A registered scheme.
 #[derive(Clone, Copy)]
 pub struct Scheme {
-    /// Its name in scenarios and on the command line.
+    /// Name in scenarios and on the command line.
     pub name: &'static str,
     /// One line: what it is and its source.
     pub summary: &'static str,
-    /// Its parameters.
+    /// Parameters of the scheme.
     pub params: &'static [Param],
-    /// Its actions come from a decider.
+    /// Flag that its actions come from a decider.
     pub learned: bool,
-    /// It shares by weight: weights above this bound are taken. None if the weight means nothing to it.
+    /// Bound above which weights are accepted, for a scheme that shares by weight. None if the weight has no effect.
     pub weight_above: Option<f64>,
-    /// It steers by the flow's requirement.
+    /// Flag that it steers by the flow's requirement.
     pub requirement: bool,
     /// The scheme that it does exactly as, with default parameters and weight 1; boards have one of the two.
     pub alias_of: Option<&'static str>,
@@ -28,7 +28,7 @@ pub struct Scheme {
     pub build: fn(&Config) -> Box<dyn Controller>,
 }
 
-/// What every controller is built from.
+/// Configuration of every controller.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Payload of a full segment in bytes.
@@ -45,7 +45,7 @@ pub struct Config {
     pub header_bytes: u32,
     /// Weight in the WCC family.
     pub weight: f64,
-    /// What Hercules is to reach; none if the application does not say.
+    /// Requirement for Hercules; none if the application has none.
     pub requirement: Option<Requirement>,
     /// Scheme parameters by name.
     pub params: BTreeMap<String, f64>,
@@ -75,9 +75,10 @@ impl Config {
     }
 }
 
-/// Whether the requirement of `config`, if any, is a range.
+/// Checks that the requirement of `config`, if any, is a range.
 ///
 /// # Errors
+///
 /// [`BuildError::Requirement`] if it is not.
 pub fn check_requirement(config: &Config) -> Result<(), BuildError> {
     match config.requirement {
@@ -86,9 +87,10 @@ pub fn check_requirement(config: &Config) -> Result<(), BuildError> {
     }
 }
 
-/// Whether `scheme` can share by `weight`, which has to be finite.
+/// Checks that `scheme` can share by `weight`, which has to be finite.
 ///
 /// # Errors
+///
 /// [`BuildError::Weight`] if it is not above the scheme's bound.
 pub fn check_weight(scheme: &'static Scheme, weight: f64) -> Result<(), BuildError> {
     match scheme.weight_above {

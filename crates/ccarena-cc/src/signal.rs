@@ -26,21 +26,21 @@ pub enum Signal {
         window_bytes: f32,
         /// The sender's smoothed RTT (H_rtt); zero before it has one.
         rtt_us: u32,
-        /// What the window is to grow by (H_feedback); infinite until a router writes it.
+        /// Growth of the window (H_feedback); infinite until a router writes it.
         feedback_bytes: f32,
     },
-    /// In the simulator, whose receivers may take packets before routers have signalled: the sender looks up the
-    /// signal when the acknowledgement arrives. In a packet, both numbers are 1.
+    /// Signal that the sender looks up when the acknowledgement arrives: in the simulator, receivers may take packets
+    /// before routers have signalled. In a packet, both numbers are 1.
     Later {
         /// Packets that it stands for, since the flow began.
         packets: u32,
-        /// Those of them that the acknowledgement before does not stand for.
+        /// Number of those that the previous acknowledgement does not stand for.
         fresh: u32,
     },
 }
 
 impl Signal {
-    /// At a receiver: adds the signal of a new packet to the signals of those before it.
+    /// Adds the signal of a new packet, at a receiver, to the signals of those before it.
     #[inline]
     pub fn accumulate(&mut self, packet: Self) {
         match (&mut *self, packet) {
@@ -57,7 +57,7 @@ impl Signal {
         }
     }
 
-    /// At a receiver: returns the signal of an acknowledgement that leaves now.
+    /// Returns the signal of an acknowledgement that leaves a receiver now.
     #[inline]
     pub fn echo(&mut self) -> Self {
         let echoed = *self;

@@ -19,7 +19,7 @@ pub struct Bytes(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(pub u64);
 
-/// What an application requires of its rate (Hercules §3): at least `min`, and no use for more than `max`.
+/// Requirement of an application on its rate (Hercules §3): at least `min`, and no use for more than `max`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Requirement {
     /// a: the rate below which the application is not served.

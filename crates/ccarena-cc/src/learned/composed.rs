@@ -17,18 +17,18 @@ use crate::learned::LearnedController;
 use crate::signal::Signal;
 use crate::types::{Bytes, Dur, Rate, Time};
 
-/// When the present period ends.
+/// End of the present period.
 #[derive(Clone, Copy, Debug)]
 enum Alarm {
-    /// It begins with the first packet.
+    /// The period begins with the first packet.
     Waiting(Length),
-    /// With the first acknowledgement at or after this.
+    /// End with the first acknowledgement at or after this time.
     Acked(Time),
-    /// At this time.
+    /// End at this time.
     Timed(Time),
-    /// With the first acknowledgement so many smoothed round trips later.
+    /// End with the first acknowledgement after this number of smoothed round trips.
     RoundTrips { start: Time, count: f64 },
-    /// When this byte is acknowledged; none is marked yet if it is zero.
+    /// End when this byte is acknowledged; none is marked yet if it is zero.
     Window { mark: u64 },
     /// A datapath judges periods: with the next acknowledgement, if it has.
     Judged(Option<Decision>),
@@ -58,7 +58,7 @@ impl Alarm {
         }
     }
 
-    /// How much is left of the period, of which the clock has chosen `length`.
+    /// Returns the rest of the period, for which the clock has chosen `length`.
     fn left(&self, length: Length, now: Time, srtt: Dur) -> Dur {
         match *self {
             Self::Judged(_) => chosen(length),
@@ -89,7 +89,7 @@ pub struct Composed<B> {
     base: B,
     monitor: Monitor,
     alarm: Alarm,
-    /// Of the present period.
+    /// Length of the present period.
     length: Length,
     /// The report is due to be taken; an answer to it is awaited.
     decision_due: bool,

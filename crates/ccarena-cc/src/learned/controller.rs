@@ -10,7 +10,7 @@ use crate::types::Time;
 /// A controller whose actions come from a [decider](crate::decider): it reports at the end of each decision interval and
 /// holds the last action until the next.
 pub trait LearnedController {
-    /// What it observes, reports and takes.
+    /// Returns its observation, report and actions.
     fn interface(&self) -> &Arc<Interface>;
 
     /// True once after each decision interval: an action is due.

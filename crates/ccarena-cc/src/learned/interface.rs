@@ -1,4 +1,4 @@
-//! What a learned scheme observes, reports and takes.
+//! Interface of a learned scheme: its observation, report and actions.
 
 use crate::action::{Action, ActionError};
 
@@ -26,11 +26,11 @@ pub struct Interface {
 /// One series of an observation, oldest value first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// Its name.
+    /// Name of the entry.
     pub name: String,
-    /// What it belongs to: the channels of one signal, as the spec calls it.
+    /// Group: the channels of one signal share its name in the spec.
     pub group: String,
-    /// How many values.
+    /// Number of values.
     pub length: usize,
     /// No value is below this.
     pub low: f64,
@@ -44,12 +44,12 @@ pub struct Entry {
     pub clip: (f64, f64),
     /// Unit of the values.
     pub unit: &'static str,
-    /// What it is.
+    /// Description.
     pub doc: &'static str,
 }
 
 impl Entry {
-    /// Its name, a series as `name[length]`.
+    /// Returns its name, a series as `name[length]`.
     #[must_use]
     pub fn label(&self) -> String {
         if self.length == 1 { self.name.clone() } else { format!("{}[{}]", self.name, self.length) }
@@ -59,19 +59,19 @@ impl Entry {
 /// A parameter or an input of a spec.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParamSpec {
-    /// Its name in a scenario's `params`.
+    /// Name in a scenario's `params`.
     pub name: String,
-    /// Its value if none is given.
+    /// Default value.
     pub default: f64,
     /// Smallest allowed value.
     pub min: f64,
     /// Largest allowed value.
     pub max: f64,
-    /// What it is.
+    /// Description.
     pub doc: String,
     /// A policy may run with another value than it was trained with.
     pub runtime: bool,
-    /// It is there to be observed alone: one of `inputs`.
+    /// Flag that it is only observed: one of `inputs`.
     pub input: bool,
 }
 

@@ -1,7 +1,7 @@
-//! What a flow measures for its clock, signals and base: sums over the present period and over the time since the decider
-//! was last asked, and what is known of the flow so far.
+//! Measurements of a flow for its clock, signals and base: sums over the present period and since the last request to
+//! the decider, and the state of the flow.
 //!
-//! The sums are always kept. Everything else is a [part](Parts) that a spec pays for if it names a signal that needs
+//! The sums are always kept. Everything else is a [part](Parts), which costs only specs that name a signal that needs
 //! it.
 
 mod line;
@@ -14,7 +14,7 @@ pub use self::samples::{Gaps, Samples};
 use crate::events::{AckInfo, LossInfo, RateSample, SentInfo};
 use crate::types::{Bytes, Dur, Rate, Time};
 
-/// What is measured beyond sums.
+/// Parts that are measured beyond sums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parts(u8);
 
@@ -31,7 +31,7 @@ impl Parts {
     pub const RECENT: Self = Self(8);
     /// The newest acknowledgement: when it came, what is in flight, its delivery-rate sample.
     pub const NEWEST: Self = Self(16);
-    /// What is sent.
+    /// Part with what is sent.
     pub const SENT: Self = Self(64);
     /// The rate that routers advertise, which the flow then asks for.
     pub const ADVERTISED: Self = Self(32);
@@ -42,7 +42,7 @@ impl Parts {
         Self(self.0 | other.0)
     }
 
-    /// Whether all of `other` is in it.
+    /// Returns whether all of `other` is in it.
     #[must_use]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -81,7 +81,7 @@ impl Sums {
 /// The results of a stretch of time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Measured {
-    /// How long it was.
+    /// Length of the interval.
     pub interval: Dur,
     /// Bytes acknowledged.
     pub acked: Bytes,
@@ -117,7 +117,7 @@ pub struct Measured {
     pub length_least: Dur,
     /// See `periods`.
     pub length_most: Dur,
-    /// It is the time since the decider was last asked, not one period.
+    /// Flag that it is the time since the last request to the decider, not one period.
     pub is_span: bool,
 }
 
@@ -172,13 +172,13 @@ impl Measured {
     }
 }
 
-/// How far back a maximum reaches that forgets: so much at least, and half of it more at most.
+/// Reach of a maximum that forgets: at least this time, and at most half of it more.
 pub const LATELY: Dur = Dur::from_millis(10_000);
 
 /// A maximum that forgets.
 #[derive(Clone, Debug, Default)]
 struct Lately {
-    /// When the newest of three parts of the time began, half of [`LATELY`] each.
+    /// Time at which the newest of three parts of the time began, half of [`LATELY`] each.
     since: Time,
     parts: [f64; 3],
 }
@@ -205,10 +205,10 @@ pub fn ratio(x: f64, y: f64) -> f64 {
     if y > 0.0 { x / y } else { 0.0 }
 }
 
-/// What the newest acknowledgement told.
+/// Content of the newest acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Newest {
-    /// When it came; the first packet's time before there was one.
+    /// Time of its arrival; the first packet's time before there was one.
     pub at: Time,
     /// Bytes in flight after it.
     pub in_flight: Bytes,
@@ -467,7 +467,7 @@ impl Monitor {
         self.rest.as_ref().map(|rest| &rest.recent)
     }
 
-    /// Whether delivery-rate samples are kept.
+    /// Returns whether delivery-rate samples are kept.
     #[must_use]
     pub fn keeps_rate(&self) -> bool {
         self.rest.as_ref().is_some_and(|rest| rest.parts.has(Parts::NEWEST))

@@ -9,14 +9,14 @@ use crate::reader::{At, Result, unknown};
 /// A number that may be left to a parameter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
-    /// This.
+    /// Constant value.
     Value(f64),
     /// The parameter with this index.
     Param(usize),
 }
 
 impl Number {
-    /// Its value, parameters having `values`.
+    /// Returns its value, for the parameters' `values`.
     #[must_use]
     pub fn resolve(self, values: &[f64]) -> f64 {
         match self {
@@ -48,7 +48,7 @@ impl Number {
         Ok(Self::Param(index))
     }
 
-    /// As it is written in a spec.
+    /// Returns its form in a spec.
     #[must_use]
     pub fn to_json(self, params: &[ParamSpec]) -> Value {
         match self {

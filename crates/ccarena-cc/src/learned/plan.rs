@@ -11,26 +11,26 @@ use crate::types::{Rate, Requirement};
 
 /// One series of the observation, or one column of the report.
 pub struct Column {
-    /// Its value.
+    /// Value function.
     pub value: fn(&View<'_>, Arguments<'_>) -> f64,
-    /// What the spec says about it.
+    /// Options in the spec.
     pub options: Box<[f64]>,
-    /// Which channel of its signal.
+    /// Index of the channel of its signal.
     pub channel: usize,
     /// Bounds of its values.
     pub low: f64,
     /// See `low`.
     pub high: f64,
-    /// Where it begins.
+    /// Index of its first value.
     pub at: usize,
-    /// How many values.
+    /// Number of values.
     pub length: usize,
-    /// It is read when the decider looks.
+    /// Flag that it is read when the decider is asked.
     pub live: bool,
 }
 
 impl Column {
-    /// Its value in `view`, within its bounds.
+    /// Returns its value in `view`, within its bounds.
     pub fn read(&self, view: &View<'_>) -> f32 {
         let x = (self.value)(view, Arguments { options: &self.options, channel: self.channel });
         (if x.is_nan() { self.low } else { x.clamp(self.low, self.high) }) as f32
@@ -39,11 +39,11 @@ impl Column {
 
 /// All that a [`Composed`](super::composed::Composed) is built from besides its base.
 pub struct Plan {
-    /// What it observes, reports and takes.
+    /// Observation, report and actions.
     pub interface: Arc<Interface>,
-    /// When it decides.
+    /// Clock that ends its periods.
     pub clock: Box<dyn Clock>,
-    /// What it moves.
+    /// Actuator of its actions.
     pub actuator: Box<dyn Actuator>,
     /// An action counts only when one was asked for.
     pub relative: bool,
@@ -51,11 +51,11 @@ pub struct Plan {
     pub observe: Vec<Column>,
     /// The report.
     pub report: Vec<Column>,
-    /// What is measured.
+    /// Measured parts.
     pub parts: Parts,
-    /// How far back signals look.
+    /// Horizon of its signals.
     pub horizon: Horizon,
-    /// It takes an advertised rate.
+    /// Flag that it takes an advertised rate.
     pub takes_rate: bool,
     /// The rate that the application wants.
     pub desired: Rate,

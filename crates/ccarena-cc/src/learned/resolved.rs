@@ -13,9 +13,9 @@ use crate::scheme::check_params;
 pub struct Piece {
     /// `clock`, `actuator`, `base` or `signal`.
     pub kind: &'static str,
-    /// Its name in the registry.
+    /// Name in the registry.
     pub name: &'static str,
-    /// What the spec calls it.
+    /// Name in the spec.
     pub label: String,
     /// Values in the order of the entry's options.
     pub options: Vec<f64>,
@@ -24,36 +24,36 @@ pub struct Piece {
 /// One series of the observation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// Its signal.
+    /// Signal with its options.
     pub piece: Piece,
-    /// Which channel of it.
+    /// Channel of the signal.
     pub channel: usize,
     /// Bounds of its values.
     pub low: f64,
     /// See `low`.
     pub high: f64,
-    /// Its first entry of the observation.
+    /// Index of its first entry in the observation.
     pub at: usize,
-    /// How many, oldest first.
+    /// Number of values, oldest first.
     pub length: usize,
-    /// It is read when the decider looks, not at the end of a period.
+    /// Flag that it is read when the decider is asked, not at the end of a period.
     pub live: bool,
-    /// It is measured over another stretch than the period.
+    /// Flag that it is measured over another stretch than the period.
     pub windowed: bool,
 }
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resolved {
-    /// When it decides.
+    /// Clock of the decisions.
     pub clock: Piece,
-    /// What it moves.
+    /// Actuator of the actions.
     pub actuator: Piece,
-    /// Over what.
+    /// Base under the actuator.
     pub base: Piece,
     /// An action counts only when one was asked for.
     pub relative: bool,
-    /// What it sees.
+    /// Observed series.
     pub observe: Vec<Series>,
     /// The reported series, one value each, at their places in the report.
     pub report: Vec<Series>,

@@ -36,7 +36,7 @@ const ANY: f64 = 1e15;
 /// An entry of a registry and what the spec says about it.
 pub(super) struct Chosen<E: 'static> {
     pub(super) entry: &'static E,
-    /// In the order of the entry's options.
+    /// Values in the order of the entry's options.
     pub(super) options: Vec<Number>,
 }
 
@@ -61,9 +61,9 @@ pub struct Spec {
     canonical: String,
     /// One line: what it is.
     pub summary: String,
-    /// Where it comes from.
+    /// Source of the design.
     pub source: String,
-    /// What differs from the source.
+    /// Departures from the source.
     pub departures: Vec<String>,
     pub(super) clock: Chosen<ClockEntry>,
     pub(super) actuator: Chosen<ActuatorEntry>,
@@ -172,13 +172,13 @@ impl Spec {
         Ok(spec)
     }
 
-    /// What it observes, reports and takes.
+    /// Returns its observation, report and actions.
     #[must_use]
     pub fn interface(&self) -> &Arc<Interface> {
         &self.interface
     }
 
-    /// Its canonical form: JSON with sorted keys, defaults filled in, without what is for readers alone.
+    /// Returns its canonical form: JSON with sorted keys, defaults filled in, without texts for readers.
     #[must_use]
     pub fn canonical(&self) -> &str {
         &self.canonical
@@ -190,7 +190,7 @@ impl Spec {
         write::spec(self)
     }
 
-    /// It observes the flow's weight, or its requirement.
+    /// Returns whether it observes one of `signals`, such as the flow's weight or its requirement.
     #[must_use]
     pub fn observes(&self, signals: &[&str]) -> bool {
         self.observe.iter().chain(&self.report).any(|item| signals.contains(&item.signal.name))
@@ -280,7 +280,7 @@ impl Item {
         }
     }
 
-    /// It is read when the decider looks; other series are zero as long as there was no period.
+    /// Returns whether it is read when the decider is asked; other series are zero as long as there was no period.
     pub(super) fn is_live(&self) -> bool {
         self.signal.live && self.history == 1
     }
@@ -604,7 +604,7 @@ impl Reader<'_> {
         index.map_or_else(|| at.fail(names.join(", ")), Ok)
     }
 
-    /// What a spec reports that says nothing about it.
+    /// Returns the default report of a spec.
     fn standard_report(&self) -> Result<Vec<Item>> {
         let standard = Value::from(STANDARD_REPORT.map(Value::from).to_vec());
         self.items(&At { value: &standard, path: "report".into() }, None)

@@ -1,4 +1,4 @@
-//! What the shipped specs do, held against their sources.
+//! Tests of the shipped specs against their sources.
 
 mod aurora;
 mod hybrid;

@@ -90,7 +90,7 @@ impl Metadata {
         Ok(())
     }
 
-    /// What the policy was trained for.
+    /// Returns what the policy was trained for.
     fn trained(&self, observation_len: usize) -> Result<Trained, PolicyError> {
         let spec = Spec::parse(self.text("spec", "the spec of a learned scheme")?)
             .map_err(|source| PolicyError::Spec { source: Box::new(source) })?;

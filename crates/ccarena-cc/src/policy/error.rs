@@ -1,4 +1,4 @@
-//! What is wrong with an artifact, or with what it is asked.
+//! Errors of an artifact, or of a call to a policy.
 
 use crate::reader::DocumentError;
 
@@ -8,26 +8,26 @@ pub(super) const FORMAT: &str = "2";
 /// An artifact that cannot be used, or an observation that does not fit.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PolicyError {
-    /// Not a safetensors file, or a truncated one.
+    /// The file is no safetensors file, or a truncated one.
     #[error("not a policy artifact: truncated or no safetensors file ({reason}); expected a file that ccarena saved")]
     NotSafetensors {
-        /// What the reader says.
+        /// Message of the reader.
         reason: String,
     },
     /// An entry of the metadata is missing or unusable.
     #[error("metadata `{key}` is {found}; expected {expected}")]
     Metadata {
-        /// Its name.
+        /// Name of the entry.
         key: &'static str,
-        /// What was found.
+        /// Value that was found.
         found: String,
-        /// What was expected.
+        /// Value that was expected.
         expected: String,
     },
-    /// Its spec is none that a controller could be built from.
+    /// No controller can be built from its spec.
     #[error("metadata `spec`: {source}")]
     Spec {
-        /// What is wrong with it.
+        /// Fault of the spec.
         source: Box<DocumentError>,
     },
     /// Another version of the format.
@@ -35,7 +35,7 @@ pub enum PolicyError {
         "format version {found:?}; expected \"{FORMAT}\": train the policy again, or use the ccarena that wrote it"
     )]
     Version {
-        /// What was found.
+        /// Value that was found.
         found: String,
     },
     /// Weights other than those that were saved.
@@ -44,15 +44,15 @@ pub enum PolicyError {
          it was saved; copy it anew"
     )]
     Checksum {
-        /// Of the weights.
+        /// Digest of the weights.
         found: String,
-        /// What the metadata says.
+        /// Digest in the metadata.
         expected: String,
     },
     /// A tensor is missing.
     #[error("tensor {name:?} is missing; the graph uses it")]
     MissingTensor {
-        /// Its name.
+        /// Name of the tensor.
         name: String,
     },
     /// The graph is not one, or does not fit the tensors, the observation or the actions.
@@ -60,43 +60,43 @@ pub enum PolicyError {
     Graph {
         /// The graph, or the node in it.
         place: String,
-        /// What was found.
+        /// Value that was found.
         found: String,
-        /// What was expected.
+        /// Value that was expected.
         expected: String,
     },
     /// A tensor that nothing uses.
     #[error("unknown tensor {name:?}; the graph uses none of that name")]
     UnknownTensor {
-        /// Its name.
+        /// Name of the tensor.
         name: String,
     },
     /// A tensor of another shape than its use asks for.
     #[error("tensor {name:?} has shape {found:?}; expected {expected:?}")]
     Shape {
-        /// Its name.
+        /// Name of the tensor.
         name: String,
-        /// What was found.
+        /// Shape that was found.
         found: Vec<usize>,
-        /// What was expected.
+        /// Shape that was expected.
         expected: Vec<usize>,
     },
     /// A tensor that is not float32.
     #[error("tensor {name:?} is {found}; expected F32")]
     Dtype {
-        /// Its name.
+        /// Name of the tensor.
         name: String,
-        /// What was found.
+        /// Value that was found.
         found: String,
     },
     /// A weight that is NaN or infinite.
     #[error("tensor {name:?} is {value} at index {index}; expected finite numbers")]
     NotFinite {
-        /// Its name.
+        /// Name of the tensor.
         name: String,
-        /// Where, by rows.
+        /// Index of the number, by rows.
         index: usize,
-        /// What was found.
+        /// Value that was found.
         value: f32,
     },
     /// A clipping range with nothing in it.
@@ -104,17 +104,17 @@ pub enum PolicyError {
     EmptyRange {
         /// The entry.
         index: usize,
-        /// Its lower bound.
+        /// Lower bound.
         low: f32,
-        /// Its upper bound.
+        /// Upper bound.
         high: f32,
     },
     /// An observation of another length.
     #[error("observation has {found} values; expected {expected}")]
     ObservationLength {
-        /// What was given.
+        /// Length that was given.
         found: usize,
-        /// What the policy takes.
+        /// Length that the policy takes.
         expected: usize,
     },
     /// An observation that is NaN or infinite.
@@ -122,7 +122,7 @@ pub enum PolicyError {
     ObservationNotFinite {
         /// The entry.
         index: usize,
-        /// What was given.
+        /// Value that was given.
         value: f32,
     },
     /// Weights so large that a sum left float32's range.
@@ -130,7 +130,7 @@ pub enum PolicyError {
     OutputNotFinite {
         /// The output.
         index: usize,
-        /// What it is.
+        /// Value of the output.
         value: f32,
     },
     /// A batch whose buffers do not fit.

@@ -43,29 +43,29 @@ pub struct Graph {
 /// A value: name and shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Value {
-    /// Its name, unique in the graph.
+    /// Name, unique in the graph.
     pub name: String,
-    /// Its axes.
+    /// Axes of the state.
     pub shape: Vec<usize>,
 }
 
 /// A recurrent state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
-    /// What it is during a decision.
+    /// Value during a decision.
     pub value: ValueId,
-    /// What it becomes after it.
+    /// Value after the decision.
     pub next: ValueId,
 }
 
 /// An operation on values.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// What is done.
+    /// Operation of the node.
     pub op: Op,
-    /// With what.
+    /// Inputs of the operation.
     pub inputs: Vec<ValueId>,
-    /// What it gives.
+    /// Output of the operation.
     pub output: ValueId,
 }
 
@@ -161,9 +161,9 @@ pub enum Op {
     Mul,
     /// x · scale + shift, with constants.
     Affine {
-        /// 1 if absent.
+        /// Factors; 1 if absent.
         scale: Option<Constant>,
-        /// 0 if absent.
+        /// Offsets; 0 if absent.
         shift: Option<Constant>,
     },
 }
@@ -172,11 +172,11 @@ pub enum Op {
 /// both biases, `[g hidden]`, or none.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
-    /// For the input.
+    /// Weights for the input.
     pub weight_ih: TensorId,
-    /// For the state.
+    /// Weights for the state.
     pub weight_hh: TensorId,
-    /// Those of the input and of the state.
+    /// Biases of the input and of the state.
     pub biases: Option<(TensorId, TensorId)>,
 }
 
@@ -202,7 +202,7 @@ pub enum Function {
     Silu,
     /// x Φ(x).
     Gelu,
-    /// Its approximation by tanh.
+    /// Approximation of GELU by tanh.
     GeluTanh,
     /// 1 / (1 + e^-x).
     Sigmoid,
@@ -216,7 +216,7 @@ pub enum Function {
     Clip(f32, f32),
 }
 
-/// Where weights are taken from by name.
+/// Source of weights by name.
 pub(super) trait Tensors {
     /// The tensor `name`: float32, finite.
     fn read(&self, name: &str) -> Result<Tensor, PolicyError>;
@@ -376,7 +376,7 @@ fn place(name: &str) -> String {
 
 /// The entries of a JSON object, each taken once.
 pub(super) struct Fields {
-    /// For messages.
+    /// Place of the node, for messages.
     pub(super) place: String,
     map: Map<String, Json>,
 }

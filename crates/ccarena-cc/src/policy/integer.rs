@@ -31,11 +31,11 @@ pub struct Program {
     /// Length of the observation, which lies at the start of the values. The first constants are, for each entry, the
     /// bounds of the raw observation, offset, factor and shift, and the bounds of the normalised one.
     pub observation: usize,
-    /// Where a flow's states lie before a decision, one after the other, right after the observation; with how many numbers.
+    /// Place of a flow's states before a decision, one after the other, right after the observation; and their length.
     pub state: usize,
-    /// Where each part of the state is after a decision, and how many numbers it has.
+    /// Place of each part of the state after a decision, and its length.
     pub next: Vec<(usize, usize)>,
-    /// What is done, in order.
+    /// Steps in order.
     pub steps: Vec<Step>,
     /// 16-bit weights, each stored with 32768 added.
     pub weights: Vec<u16>,
@@ -43,7 +43,7 @@ pub struct Program {
     pub constants: Vec<i64>,
     /// Length of the buffer of values.
     pub values: usize,
-    /// Where the outputs lie, and how many they are.
+    /// Place of the outputs, and their number.
     pub output: (usize, usize),
     /// The binary point of the outputs: they are multiples of 2 to the power of minus this.
     pub output_bits: u32,
@@ -51,14 +51,14 @@ pub struct Program {
     pub bounds: Option<(i32, i32)>,
 }
 
-/// What a step does with x, the values from `input` on, to the values from `output` on. `constants` and `weights` say
-/// where its own begin; `>>` rounds to the nearest.
+/// Operation of a step on x, the values from `input` on. The results are the values from `output` on. `constants` and
+/// `weights` are the places of its own; `>>` rounds to the nearest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Op {
     /// y_i = x_k >> shift, for k the i-th constant; 0 for a negative one.
     Gather = 0,
-    /// For each of `rows` of `inputs` numbers, y_o = (Σ w_oi x_i + c_2o) >> c_2o+1.
+    /// Linear layer: for each of `rows` of `inputs` numbers, y_o = (Σ w_oi x_i + c_2o) >> c_2o+1.
     Linear = 1,
     /// y_i = x_i held between `low` and `high`.
     Clip = 2,
@@ -71,15 +71,15 @@ pub enum Op {
     Mul = 5,
     /// y_i = (c_2i x_i + c_2i+1) >> shift.
     Affine = 6,
-    /// For each of `rows` of n = `inputs` numbers, with d_i = n x_i - Σ x, shifted so that it has `LAYER_NORM_BITS`:
-    /// y_i = c_0 d_i / √(Σ d² + c_1, shifted likewise), towards zero.
+    /// Layer norm: y_i = c_0 d_i / √(Σ d² + c_1, shifted likewise), towards zero, for each of `rows` of n = `inputs`
+    /// numbers. d_i = n x_i - Σ x, shifted so that it has `LAYER_NORM_BITS`.
     LayerNorm = 7,
 }
 
 /// See [`Op`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What.
+    /// Operation of the step.
     pub op: Op,
     /// First value that it takes.
     pub input: usize,
@@ -97,7 +97,7 @@ pub struct Step {
     pub weights: usize,
     /// First constant.
     pub constants: usize,
-    /// To the right.
+    /// Shift to the right.
     pub shift: u32,
     /// Lower bound.
     pub low: i32,
@@ -136,7 +136,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// What the policy remembers, zeros at first.
+    /// Returns the policy's memory, zeros at first.
     pub fn state(&mut self) -> &mut [i32] {
         &mut self.state
     }
@@ -167,9 +167,10 @@ impl Program {
         Ok(self.run(raw, state, values))
     }
 
-    /// What the policy does.
+    /// Returns the policy's action.
     ///
     /// # Errors
+    ///
     /// As [`act`](Self::act).
     pub fn action(&self, observation: &[f32], memory: &mut Memory) -> Result<Action, PolicyError> {
         let (best, outputs) = self.act(observation, memory)?;

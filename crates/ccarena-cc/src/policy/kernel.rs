@@ -20,7 +20,7 @@ use crate::types::Rate;
 /// The layout of an image, in C.
 pub const HEADER: &str = include_str!("kernel/ccarena_image.h");
 
-/// Of the layout: another number here than in a file means that the file was exported by another version.
+/// Version of the layout: another number in a file means that another version exported it.
 pub const VERSION: u32 = 2;
 const MAGIC: u64 = u64::from_le_bytes(*b"CCCAIMA\0");
 
@@ -106,16 +106,16 @@ const CHECKSUM_AT: usize = 16;
 const SCHEME_AT: usize = 48;
 const SPEC_AT: usize = 112;
 const LABEL_AT: usize = 136;
-/// Where the generation stands, which the loader of a live map counts up.
+/// Offset of the generation, which the loader of a live map increases.
 pub const GENERATION_AT: usize = 200;
-/// Where the numbers begin that say how large the network is.
+/// Offset of the network's sizes.
 const NETWORK_AT: usize = 632;
 /// The offset of the number of a report's columns.
 pub const REPORTS_AT: usize = NETWORK_AT + 40 + PARTS * 8 + ACTIONS * 8 + COLUMNS * 48;
 /// The whole.
 pub const BYTES: usize = 274_304 + 8 + COLUMNS * 48 + OBSERVATION * 16;
 
-/// What an image is made with besides the policy.
+/// Options of an image besides the policy.
 #[derive(Clone, Debug)]
 pub struct ImageOptions {
     /// Run-time parameters, which replace those of the training.
@@ -124,22 +124,22 @@ pub struct ImageOptions {
     pub desired_rate: Rate,
     /// Headers of a segment, in bytes.
     pub header_bytes: u32,
-    /// Where the policy comes from, for whoever looks at what is loaded; cut at 63 bytes.
+    /// Origin of the policy, for readers of what is loaded; cut at 63 bytes.
     pub label: String,
     /// The program computes the report of each decision, too.
     pub reports: bool,
 }
 
-/// What an image says about itself.
+/// Description in an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
     /// The spec's name and digest.
     pub scheme: String,
     /// See `scheme`.
     pub spec: String,
-    /// Where the policy comes from.
+    /// Origin of the policy.
     pub label: String,
-    /// Which of the policies of a live map it is; 0 in a file.
+    /// Number of the policy among those of a live map; 0 in a file.
     pub generation: u64,
     /// Numbers of an observation, of an answer's outputs, and of what is remembered.
     pub observation: usize,
@@ -153,7 +153,7 @@ pub struct About {
     pub observed: bool,
 }
 
-/// Why there is no image.
+/// Error of an image that cannot be made or read.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ImageError {
     /// The policy has no integer form.
@@ -167,9 +167,9 @@ pub enum ImageError {
         "parameter {name:?} is {trained} in this policy's training, and no run-time parameter of its spec; expected that value"
     )]
     Fixed {
-        /// Its name.
+        /// Name of the parameter.
         name: String,
-        /// Its value.
+        /// Value of the parameter.
         trained: f64,
     },
     /// A signal that no program in the kernel computes.
@@ -183,7 +183,7 @@ pub enum ImageError {
     Piece {
         /// Kind and name.
         piece: String,
-        /// What there is.
+        /// Known names.
         known: String,
     },
     /// An option that the kernel's own CUBIC does not have, or a signal's that the program does not compute.
@@ -193,7 +193,7 @@ pub enum ImageError {
     Option {
         /// Kind and name.
         piece: String,
-        /// Which.
+        /// Name of the option.
         option: String,
     },
     /// The network or the observation is too large.
@@ -201,14 +201,14 @@ pub enum ImageError {
         "{found} {what}; a program in the kernel holds at most {most}: train a smaller network, or run the policy over the bridge"
     )]
     TooLarge {
-        /// Of what.
+        /// Counted thing.
         what: &'static str,
-        /// How many.
+        /// Number that was found.
         found: usize,
-        /// How many it may be.
+        /// Largest number.
         most: usize,
     },
-    /// Not an image.
+    /// The bytes are no image.
     #[error("no image of a policy: {0}; export the policy again (`ccarena export POLICY --to kernel`)")]
     Broken(String),
 }
@@ -262,7 +262,7 @@ impl Writer {
     }
 }
 
-/// As a multiple of 2^-20, rounded.
+/// Returns a multiple of 2^-20, rounded.
 pub fn raw(x: f64) -> i64 {
     (x * RAW + 0.5).floor().clamp(-RAW_MOST, RAW_MOST) as i64
 }
@@ -279,7 +279,7 @@ fn number_of(piece: &Piece, known: &[&str]) -> Result<usize, ImageError> {
     known.iter().position(|name| *name == piece.name).ok_or_else(|| refused(piece, known))
 }
 
-/// What the pieces of `spec` cannot do in the kernel, of an option.
+/// Refuses options of the pieces of `spec` that the kernel does not support.
 fn check_options(spec: &Resolved, reports: bool) -> Result<(), ImageError> {
     let option = |piece: &Piece, option: String| {
         Err(ImageError::Option { piece: format!("{} {:?}", piece.kind, piece.name), option })
@@ -463,15 +463,16 @@ fn text_at(bytes: &[u8], at: usize, length: usize) -> String {
     String::from_utf8_lossy(field.split(|b| *b == 0).next().unwrap_or_default()).into_owned()
 }
 
-/// Whether `bytes` begin as an image does.
+/// Returns whether `bytes` begin as an image does.
 #[must_use]
 pub fn is_image(bytes: &[u8]) -> bool {
     u64_at(bytes, 0) == MAGIC
 }
 
-/// What the image `bytes`, whose generation is 0, says about itself.
+/// Returns the description in the image `bytes`, whose generation is 0.
 ///
 /// # Errors
+///
 /// If it is none, of another version, cut off or damaged.
 pub fn check(bytes: &[u8]) -> Result<About, ImageError> {
     let broken = |reason: String| Err(ImageError::Broken(reason));
@@ -491,7 +492,7 @@ pub fn check(bytes: &[u8]) -> Result<About, ImageError> {
     Ok(about(bytes))
 }
 
-/// What the image of a live map says about itself.
+/// Returns the description in the image of a live map.
 #[must_use]
 pub fn about(bytes: &[u8]) -> About {
     About {

@@ -22,7 +22,7 @@ pub(super) enum Kernel {
     /// Indices into the input.
     Gather(Vec<u32>),
     Map(Function),
-    /// Before the axis, along it, after it.
+    /// Softmax, with the sizes before the axis, along it and after it.
     Softmax((usize, usize, usize)),
     Mean((usize, usize, usize)),
     /// Indices into both inputs where they differ in shape.
@@ -32,7 +32,7 @@ pub(super) enum Kernel {
 }
 
 impl Kernel {
-    /// From what lies at `inputs` in `values` to `out`, with `work` to work with.
+    /// Computes `out` from the values at `inputs` in `values`, with working memory `work`.
     pub(super) fn run(&self, values: &[f32], inputs: &[Range<usize>], out: &mut [f32], work: &mut [f32]) {
         let x = &values[inputs[0].clone()];
         let second = inputs.get(1).map(|place| &values[place.clone()]);
@@ -84,7 +84,7 @@ pub(super) struct Linear {
 }
 
 impl Linear {
-    /// From `weight` `[outputs, inputs]` by rows and `bias` `[outputs]`.
+    /// Builds a layer from `weight` `[outputs, inputs]` by rows and `bias` `[outputs]`.
     pub(super) fn new(weight: &[f32], bias: Vec<f32>, inputs: usize) -> Self {
         let outputs = bias.len();
         let columns = (0..inputs).flat_map(|i| (0..outputs).map(move |o| weight[o * inputs + i])).collect();
@@ -203,8 +203,8 @@ impl Cell {
         }
     }
 
-    /// h' = (1 - z) n + z h with r = σ(a + b), z = σ(a + b), n = tanh(a + r b), where a is the input's and b the state's
-    /// part of each gate.
+    /// Computes h' = (1 - z) n + z h with r = σ(a + b), z = σ(a + b), n = tanh(a + r b). For each gate, a is the
+    /// input's part and b the state's.
     fn gru(&self, x: &[f32], start: Option<&[f32]>, out: &mut [f32], work: &mut [f32]) {
         let n = self.state.inputs;
         self.steps(x, start, out, (n, work), |a, b, before, after| {

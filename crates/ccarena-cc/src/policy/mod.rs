@@ -37,7 +37,7 @@ pub struct Policy {
     integer: OnceLock<Result<integer::Program, PolicyError>>,
 }
 
-/// What a policy was trained for: it decides for flows of this spec alone.
+/// Spec that a policy was trained for: it decides for flows of this spec alone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trained {
     /// The learned scheme.
@@ -61,7 +61,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// What the policy remembers, zeros at first.
+    /// Returns the policy's memory, zeros at first.
     pub fn state(&mut self) -> &mut [f32] {
         &mut self.state
     }
@@ -85,7 +85,7 @@ impl Policy {
         artifact::read(bytes)
     }
 
-    /// What it was trained for.
+    /// Returns what it was trained for.
     #[must_use]
     pub fn trained(&self) -> &Trained {
         &self.trained
@@ -109,9 +109,10 @@ impl Policy {
         self.metadata.get(key).map(String::as_str)
     }
 
-    /// Its integer form, made when it is first asked for.
+    /// Returns its integer form, made at the first call.
     ///
     /// # Errors
+    ///
     /// As [`integer::Program::of`].
     pub fn integer(&self) -> Result<&integer::Program, PolicyError> {
         self.integer.get_or_init(|| integer::Program::of(self)).as_ref().map_err(Clone::clone)
@@ -130,9 +131,10 @@ impl Policy {
         self.trained.actions.len().max(1)
     }
 
-    /// What it does.
+    /// Returns its action.
     ///
     /// # Errors
+    ///
     /// As [`act`](Self::act).
     pub fn action(&self, observation: &[f32], scratch: &mut Scratch) -> Result<Action, PolicyError> {
         let (best, outputs) = self.act(observation, scratch)?;

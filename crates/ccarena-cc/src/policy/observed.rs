@@ -17,7 +17,7 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// From the metadata, a JSON object with the least and the greatest value of each entry: `low` and `high`.
+    /// Parses the metadata, a JSON object with the least and the greatest value of each entry: `low` and `high`.
     pub(super) fn parse(text: &str, normalisation: &Normalisation) -> Result<Self, PolicyError> {
         let width = normalisation.offset.len();
         let expected = format!("a JSON object with `low` and `high`, {width} finite numbers each, low <= high");
@@ -36,7 +36,7 @@ impl Observed {
         Ok(Self { bounds: bounds.map(|(k, (low, high))| normalisation.bounds(k, *low, *high)).collect() })
     }
 
-    /// For each entry the least and the greatest raw value that is within the range; infinite if any is.
+    /// Returns the least and the greatest raw value within the range for each entry; infinite if any is.
     #[must_use]
     pub fn bounds(&self) -> &[(f32, f32)] {
         &self.bounds

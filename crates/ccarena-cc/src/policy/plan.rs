@@ -63,12 +63,12 @@ impl Plan {
         (self.size, self.states)
     }
 
-    /// Where the observation goes.
+    /// Returns the place of the observation.
     pub(super) fn input(&self) -> Range<usize> {
         0..self.input
     }
 
-    /// Where the output is after `run`.
+    /// Returns the place of the output after `run`.
     pub(super) fn output(&self) -> Range<usize> {
         self.output.clone()
     }
@@ -90,7 +90,7 @@ impl Plan {
     }
 }
 
-/// Where the result lies if it is a part of the input as it stands.
+/// Returns the place of the result if it is an unchanged part of the input.
 fn alias(graph: &Graph, op: &Op, input: ValueId, place: &Range<usize>) -> Option<Range<usize>> {
     match *op {
         Op::Reshape => Some(place.clone()),
@@ -102,7 +102,7 @@ fn alias(graph: &Graph, op: &Op, input: ValueId, place: &Range<usize>) -> Option
     }
 }
 
-/// What runs an operation, and its working memory.
+/// Returns the kernel of an operation, and the size of its working memory.
 fn kernel(graph: &Graph, op: &Op, inputs: &[ValueId], output: ValueId) -> (Kernel, usize) {
     let data = |id: TensorId| &graph.tensors[id].data[..];
     let optional = |id: &Option<TensorId>| id.map(|id| data(id).to_vec());
@@ -185,7 +185,7 @@ fn kernel(graph: &Graph, op: &Op, inputs: &[ValueId], output: ValueId) -> (Kerne
     }
 }
 
-/// For each entry of `shape`, the index of the entry of a value of shape `from` that is repeated there.
+/// Returns the index of the repeated entry for each entry of `shape`, from a value of shape `from`.
 pub(super) fn repeated(from: &[usize], shape: &[usize]) -> Vec<u32> {
     let lead = shape.len() - from.len();
     let index = |mut flat: usize| {
@@ -204,7 +204,7 @@ pub(super) fn repeated(from: &[usize], shape: &[usize]) -> Vec<u32> {
     (0..count(shape)).map(index).collect()
 }
 
-/// For each entry of a value with its `axes` in another order, the index of that entry in the value of shape `from`.
+/// Returns the index of each entry in the value of shape `from`, for a value with its `axes` in another order.
 pub(super) fn transposed(from: &[usize], axes: &[usize]) -> Vec<u32> {
     let index = |mut flat: usize| {
         let mut index = 0;

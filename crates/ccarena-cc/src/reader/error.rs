@@ -1,4 +1,4 @@
-//! What can be wrong with a document.
+//! Faults of a document.
 
 use std::fmt;
 
@@ -7,23 +7,23 @@ use std::fmt;
 pub struct DocumentError {
     /// The field, as `flows[2].scheme`; empty for the whole document.
     pub path: String,
-    /// What is wrong with it.
+    /// Fault of the field.
     pub problem: Problem,
 }
 
-/// What is wrong with a field.
+/// Fault of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Problem {
     /// The text is not JSON.
     Syntax(String),
     /// The field must be given.
     Missing {
-        /// What it must be.
+        /// Expectation.
         expected: String,
     },
     /// A name that is not on the list.
     Unknown {
-        /// What it would name: "field", "scheme", "link".
+        /// Kind of the name: "field", "scheme", "link".
         what: &'static str,
         /// The name.
         value: String,
@@ -32,11 +32,11 @@ pub enum Problem {
         /// All right ones.
         known: String,
     },
-    /// Of the wrong type, outside its bounds or at odds with another field.
+    /// The value has the wrong type, is outside its bounds or contradicts another field.
     Invalid {
         /// The value, shortened.
         value: String,
-        /// What was expected.
+        /// Expectation.
         expected: String,
     },
 }

@@ -1,10 +1,10 @@
 //! `abc`: Accel-Brake Control (Goyal et al., "ABC: A Simple Explicit Congestion Controller for Wireless Networks", NSDI
 //! 2020), the sender. The router that marks its packets is `router: abc` of a link.
 //!
-//! A packet that comes with "accelerate" lets the window grow by one and a packet with "brake" shrinks it by one, so that
-//! within a round trip a router can do anything from stopping a flow to doubling it; each also adds 1/w, by which flows
-//! that hear the same marks become equal (equation 3). Beside that window runs CUBIC's, for bottlenecks that do not
-//! mark; the smaller one holds, and neither is more than twice what is in flight (section 4.1).
+//! A packet that comes with "accelerate" lets the window grow by one and a packet with "brake" shrinks it by one.
+//! Within a round trip a router can therefore do anything from stopping a flow to doubling it. Each also adds 1/w,
+//! which makes flows equal that get the same marks (equation 3). CUBIC's window runs in parallel, for bottlenecks that
+//! do not mark. The smaller window counts, and neither is more than twice what is in flight (section 4.1).
 //!
 //! Departures:
 //! - Marks come as counts in the acknowledgement ([`Signal::Marks`]); the paper's receiver echoes one bit and
@@ -136,7 +136,7 @@ mod tests {
 
     const MSS: u64 = 1448;
 
-    /// What an acknowledgement of `packets` leaves, all marks so far being `accelerate` and `brake`.
+    /// Applies an acknowledgement of `packets`; all marks so far are `accelerate` and `brake`.
     fn hear(abc: &mut dyn Controller, packets: u32, accelerate: u32, brake: u32, in_flight: u64) -> u64 {
         abc.on_ack(&AckInfo {
             now: Time::from_secs_f64(1.0),

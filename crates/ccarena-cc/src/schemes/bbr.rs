@@ -102,7 +102,7 @@ struct Bbr {
     pacing: Pacing,
     /// The flow resumes from idle: no PROBE_RTT until something is acknowledged (`idle_restart`).
     idle_restart: bool,
-    /// At the last acknowledgement.
+    /// Time of the last acknowledgement.
     now: Time,
     delivered: Bytes,
     mss: u64,
@@ -123,13 +123,13 @@ struct Rounds {
 #[derive(Debug, Default)]
 struct Pacing {
     rate: Rate,
-    /// What `rate` was computed from.
+    /// Bandwidth from which `rate` was computed.
     bandwidth: Bandwidth,
     gain: Gain,
     /// The initial rate is from an RTT sample, not from the nominal one (`has_seen_rtt`).
     from_rtt: bool,
     ns_per_byte: f64,
-    /// When pacing lets the next packet go (`tcp_wstamp_ns`).
+    /// Time at which pacing releases the next packet (`tcp_wstamp_ns`).
     next_departure: Time,
 }
 

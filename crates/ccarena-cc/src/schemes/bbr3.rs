@@ -1,36 +1,43 @@
 //! `bbr3`: BBR version 3 (draft-ietf-ccwg-bbr-06, "BBR Congestion Control"). Section numbers (§) are the draft's, and so
 //! are the names of functions and variables, without their prefixes and in Rust's case.
 //!
-//! Version 1's model, bandwidth and minimum RTT, gains bounds on the flight: a long-term one that probing finds with at
+//! Version 1's model, bandwidth and minimum RTT, gets bounds on the flight: a long-term one that probing finds with at
 //! most 2 % of loss (`inflight_longterm`), and short-term ones that every loss lowers between probes (`bw_shortterm`,
-//! `inflight_shortterm`). Probes are rare enough for Reno and CUBIC to live beside it. A file for each part: `sample`
-//! (packets under way and what their acknowledgements say), `path` (rounds, bandwidth, aggregation), `startup` (and
-//! drain), `probe_bw`, `probe_rtt`, `congestion` (losses, marks, undo), `control` (pacing rate, quantum, window).
+//! `inflight_shortterm`). Probes are rare enough for Reno and CUBIC to coexist.
+//!
+//! Files: `sample` (packets under way and their acknowledgements), `path` (rounds, bandwidth, aggregation), `startup`
+//! (and drain), `probe_bw`, `probe_rtt`, `congestion` (losses, marks, undo), `control` (pacing rate, quantum, window).
 //!
 //! Departures from the draft, the first four as in Linux's v3 tree (github.com/google/bbr, `net/ipv4/tcp_bbr.c`):
-//! - Marks, whose answer the draft leaves open (§3.7), cut `inflight_shortterm` by a third of their smoothed share, end a
-//!   probe when more than half of a flight is marked, and end Startup after two such rounds. Linux does so up to 5 ms of
-//!   RTT only, with an exact echo; here at any RTT, and the echo of RFC 3168 lasts until the sender answers, so that
-//!   shares are overstated. Linux probes again as soon as marks cease; here it waits for its turn.
+//! - Marks cut `inflight_shortterm` by a third of their smoothed share; the draft leaves the answer open (§3.7). They
+//!   end a probe when more than half of a flight is marked, and end Startup after two such rounds. Linux does so up to
+//!   5 ms of RTT only, with an exact echo. Here it happens at any RTT, and the echo of RFC 3168 lasts until the sender
+//!   answers, so that shares are overstated. Linux probes again as soon as marks cease; here the next regular probe
+//!   comes.
 //! - After a timeout `inflight_shortterm` starts from the window before it (`bbr_set_state`), not from the one segment left.
 //! - A loss that a tail-loss probe has repaired counts as one lost segment (`bbr_run_loss_probe_recovery`).
-//! - What a spurious recovery gives back is saved when recovery begins, as in Linux, and not at the first loss of every
-//!   round (`NoteLoss`), which would overwrite it within the episode.
+//! - The state for undoing a spurious recovery is saved when recovery begins, as in Linux. The draft saves it at the
+//!   first loss of every round (`NoteLoss`), which would overwrite it within the episode.
 //! - `lost_prefix` (§5.5.10.2) is not negative, as in Linux: the loss rate may have been too high before the packet.
-//! - Whether the flight has reached `inflight_longterm` (§5.3.3.9) is asked of the flight before the acknowledgement, as in
-//!   Linux: a window that is full at the bound is below it afterwards.
+//! - The test whether the flight has reached `inflight_longterm` (§5.3.3.9) uses the flight before the acknowledgement,
+//!   as in Linux: a window that is full at the bound is below it afterwards.
 //! - The controller is not told whether acknowledgements are selective: the rules for those that are hold always.
 //! - The initial pacing rate is computed again from the first RTT sample, as in Linux: the draft computes it once.
 //! - An acknowledgement without a delivery-rate sample moves the window alone.
-//! - A cycle that ProbeRTT ends advances the bandwidth filter (§5.5.6), too. The draft and Linux skip the advance where the
-//!   cycle's last sample is limited, be it by ProbeRTT alone. In a deep queue, as after a fall of the capacity, five round
-//!   trips take longer than ProbeRTT's interval: ProbeRTT ends every cycle, and the filter would keep the old rate, and
-//!   with it the queue, for ever. The draft's own test ("Decreasing Bandwidth 10x") wants the filter to forget.
+//! - A cycle that ProbeRTT ends advances the bandwidth filter (§5.5.6), too. The draft and Linux skip the advance if
+//!   the cycle's last sample is limited, even by ProbeRTT alone. In a deep queue, as after a fall of the capacity, five
+//!   round trips take longer than ProbeRTT's interval. ProbeRTT then ends every cycle, and the filter would keep the
+//!   old rate and the queue for ever. The draft's own test ("Decreasing Bandwidth 10x") requires that the filter
+//!   forgets.
 //! - Without slow start the flow begins in ProbeBW with the pipe taken as full; the draft has no such mode.
 //!
-//! Where Linux departs from the draft, the draft is followed: DRAIN paces at 0.5 (0.35 there), DOWN at 0.9 (0.91), DRAIN
-//! lasts three rounds at most, flights are compared as they are (not as of the next departure), aggregation is not bounded
-//! by 100 ms, a sample without round does not reset the full-pipe estimator, bursts do not grow at small RTTs.
+//! Where Linux departs from the draft, the draft is followed:
+//!
+//! - DRAIN paces at 0.5 (0.35 in Linux), DOWN at 0.9 (0.91), and DRAIN lasts three rounds at most;
+//! - flights are compared as they are (not as of the next departure);
+//! - aggregation is not bounded by 100 ms;
+//! - a sample without round does not reset the full-pipe estimator;
+//! - bursts do not grow at small RTTs.
 
 mod congestion;
 mod control;

@@ -8,8 +8,8 @@
 //! and `rtt-window.cc`), and says so.
 //!
 //! Departures:
-//! - A velocity above 1 falls to 1 as soon as the window has to turn, not at the end of the round trip, in which it would
-//!   carry the window far past the target (`Copa::changeDirection` in github.com/facebook/mvfst).
+//! - A velocity above 1 falls to 1 as soon as the window has to turn (`Copa::changeDirection` in
+//!   github.com/facebook/mvfst). Until the end of the round trip it would carry the window far past the target.
 //! - The window grows only while half of it is in flight; the paper does not treat applications that send less.
 //! - An acknowledgement of n packets counts n times.
 //! - A timeout leaves two segments; the paper does not treat timeouts.
@@ -70,7 +70,7 @@ const FULL_ROUNDS: u64 = 5;
 const STEADY_ROUNDS: u32 = 3;
 
 struct Copa {
-    /// In segments, as windows and 1/delta below.
+    /// Window in segments, as windows and 1/delta below.
     cwnd: f64,
     slow_start: bool,
     /// 1/delta: what is to be queued.
@@ -98,7 +98,7 @@ struct Round {
     cwnd: f64,
 }
 
-/// How fast the window moves (section 2.1, step 4).
+/// Velocity of the window (section 2.1, step 4).
 struct Velocity {
     /// v.
     v: f64,
@@ -107,7 +107,7 @@ struct Velocity {
     steady: u32,
 }
 
-/// Whether others fill the queue (section 2.2).
+/// Test whether others fill the queue (section 2.2).
 struct Competition {
     allowed: bool,
     /// Competitive mode.
@@ -188,7 +188,7 @@ impl Velocity {
         Self { v: 1.0, direction, steady: 0 }
     }
 
-    /// At the end of a round trip in which the window moved to `direction`.
+    /// Updates at the end of a round trip in which the window moved to `direction`.
     fn update(&mut self, direction: Ordering) {
         if direction == Ordering::Equal || direction != self.direction {
             *self = Self::new(direction);
@@ -202,7 +202,7 @@ impl Velocity {
 }
 
 impl Competition {
-    /// Whether to compete. An empty queue counts as nearly empty also where RTTs do not vary at all.
+    /// Returns whether to compete. If RTTs do not vary at all, an empty queue counts as nearly empty too.
     fn decide(&mut self, ack: &AckInfo, queueing: Dur, largest_queueing: Dur) -> bool {
         if queueing * NEARLY_EMPTY <= largest_queueing {
             self.nearly_empty_at = ack.now;

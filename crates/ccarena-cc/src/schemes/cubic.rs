@@ -3,9 +3,9 @@
 //! After a reduction the window follows W(t) = C (t - K)^3 + W_max (RFC 9438 equation 1), C = 0.4: concave up to the
 //! window of the last loss, then convex. Where Reno would be faster, Reno's estimate leads (section 4.3).
 //!
-//! Integers are scaled as in the kernel, so that windows come out the same: time in 1/1024 s, the curve evaluated in
-//! jiffies of 4 ms (HZ = 250) and at most once in each, the minimum RTT taken ahead as RFC 9438's t + RTT.
-//!
+//! Integers are scaled as in the kernel, so that windows come out the same. Time is in 1/1024 s. The curve is evaluated
+//! in jiffies of 4 ms (HZ = 250) and at most once in each. The minimum RTT is added in advance, as in RFC 9438's t +
+//! RTT.
 //! Departures from the kernel:
 //! - K is an exact cube root; `cubic_root` looks up and refines, with a mean error of 0.195 %.
 //! - The curve stops growing 256 s from K; the kernel's product overflows later.
@@ -219,14 +219,14 @@ struct Curve {
     /// W_max; zero before the first loss.
     last_max: u64,
     epoch_start: Option<u64>,
-    /// Where the plateau lies: W_max, or the window at the start of the epoch if that was larger.
+    /// Height of the plateau: W_max, or the window at the start of the epoch if that was larger.
     origin: u64,
     /// K, from the start of the epoch, in 1/1024 s.
     k: u64,
     /// W_est (RFC 9438 section 4.3), and the segments acknowledged since it last grew.
     reno_window: u64,
     reno_acked: u64,
-    /// When and for which window `per_growth` was last computed.
+    /// Time and window at which `per_growth` was last computed.
     updated: u64,
     updated_window: u32,
     reno_friendly: bool,

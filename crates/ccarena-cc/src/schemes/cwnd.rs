@@ -24,9 +24,9 @@ const CLAMP: u32 = 1 << 24;
 pub(crate) struct Cwnd {
     segments: u32,
     threshold: u32,
-    /// What was acknowledged since the window last grew in congestion avoidance (`snd_cwnd_cnt`), in the caller's unit.
+    /// Data acknowledged since the window last grew in congestion avoidance (`snd_cwnd_cnt`), in the caller's unit.
     credit: u64,
-    /// What the last reduction started from, for undoing it.
+    /// State before the last reduction, for undoing it.
     prior: Option<Prior>,
     snd_una: u64,
     initial: u32,
@@ -115,7 +115,8 @@ impl Cwnd {
         self.threshold = self.current_threshold();
     }
 
-    /// Whether `ack` may grow the window: [`may_raise`](Self::may_raise) and [`is_limiting`](Self::is_limiting).
+    /// Returns whether `ack` may grow the window: [`may_raise`](Self::may_raise) and
+    /// [`is_limiting`](Self::is_limiting).
     #[inline]
     pub(crate) fn may_grow(&mut self, ack: &AckInfo) -> bool {
         self.may_raise(ack) && self.is_limiting(ack)

@@ -1,12 +1,13 @@
 //! `hercules`: rate control by application requirements (Hercules, see the docs' list of papers), as its authors' QUIC
-//! server does it. A flow that gets less than it requires minds latency less, so that it takes from those that get more.
+//! server does it. A flow below its requirement gives latency less weight, and so takes from flows above theirs.
 //!
-//! U = x^0.9 - 11.35·L·x - H·25·g·x - H·φ·σ·x, H being between 0 (requirement not met) and 1 (`pcc/requirement.rs`); flows
-//! without a requirement have H = 1. That an application with requirement (a, b) sends no more than b is the
-//! application's business, not the controller's, whose own ceiling is 1.06·b.
+//! U = x^0.9 - 11.35·L·x - H·25·g·x - H·φ·σ·x, H being between 0 (requirement not met) and 1 (`pcc/requirement.rs`);
+//! flows without a requirement have H = 1. An application with requirement (a, b) must itself send no more than b; the
+//! controller's own ceiling is 1.06·b.
 //!
-//! Gradients below 0.02 and deviations below 0.5 ms count as none, so requirements show on paths whose RTTs vary by about a
-//! millisecond, as those of hosts and wide-area networks do; on a link without any jitter they show much less.
+//! Gradients below 0.02 and deviations below 0.5 ms count as none. Requirements therefore have an effect on paths whose
+//! RTTs vary by about a millisecond, as those of hosts and wide-area networks do. On a link without any jitter the
+//! effect is much smaller.
 //!
 //! Defaults are the published code's, with which the paper's figures were made. The paper's own formula is
 //! `loss_scaled_by_h: 1, phi: 7.5e-4, asymmetric_rtt_penalty: 0, span_cap: 1e6, h_rate: 1`.

@@ -1,9 +1,9 @@
 //! `illinois`: TCP-Illinois (Liu, Başar and Srikant, Performance Evaluation 65, 2008), as Linux's
 //! `net/ipv4/tcp_illinois.c`.
 //!
-//! Losses decide when to reduce, delay by how much: per round trip the window grows by alpha, 10 while the mean queueing
-//! delay is near zero and down to 0.3 as it nears its maximum, and a loss takes beta of it, 1/8 at small delays and 1/2
-//! at large ones. Below `win_thresh` segments it is Reno.
+//! Losses decide when to reduce, delay by how much. Per round trip the window grows by alpha: 10 while the mean
+//! queueing delay is near zero, and down to 0.3 as it nears its maximum. A loss takes beta of it, 1/8 at small delays
+//! and 1/2 at large ones. Below `win_thresh` segments it is Reno.
 //!
 //! Fixed point as in the kernel: alpha in 1/128, beta in 1/64, times in microseconds.
 //!
@@ -49,7 +49,7 @@ pub const SCHEME: Scheme = Scheme {
 
 const ALPHA_SHIFT: u32 = 7;
 const ALPHA_SCALE: u64 = 1 << ALPHA_SHIFT;
-/// About 0.3.
+/// Least alpha, about 0.3.
 const ALPHA_MIN: u64 = 3 * ALPHA_SCALE / 10;
 const ALPHA_MAX: u64 = 10 * ALPHA_SCALE;
 const ALPHA_BASE: u64 = ALPHA_SCALE;
@@ -76,10 +76,10 @@ struct Illinois {
 /// RTTs in us.
 #[derive(Debug)]
 struct Delays {
-    /// Of the round trip (`sum_rtt`, `cnt_rtt`).
+    /// Sums of the round trip (`sum_rtt`, `cnt_rtt`).
     sum: u64,
     count: u64,
-    /// Of the connection (`base_rtt`, `max_rtt`).
+    /// Extremes of the connection (`base_rtt`, `max_rtt`).
     base: u64,
     max: u64,
 }

@@ -50,12 +50,12 @@ const CURRENT_FILTER: usize = 4;
 const LARGEST: f64 = (1 << 24) as f64;
 
 struct Ledbat {
-    /// In segments, at least one.
+    /// Window in segments, at least one.
     cwnd: f64,
     base_delays: BaseDelays,
     current_delays: CurrentDelays,
     target: Dur,
-    /// Before the last reduction, for undoing it.
+    /// State before the last reduction, for undoing it.
     prior: Option<f64>,
     mss: u64,
 }
@@ -121,7 +121,7 @@ impl CurrentDelays {
 }
 
 impl Controller for Ledbat {
-    /// "on acknowledgment" of section 2.4.2.
+    /// Section 2.4.2, "on acknowledgment".
     fn on_ack(&mut self, ack: &AckInfo) {
         let Some(delay) = ack.rtt else { return };
         self.base_delays.update(ack.now, delay);
@@ -135,7 +135,7 @@ impl Controller for Ledbat {
         self.cwnd = self.cwnd.min(flight + ALLOWED_INCREASE).clamp(MIN_CWND, LARGEST);
     }
 
-    /// "on data loss": at most once per round trip, which an episode lasts.
+    /// Section 2.4.2, "on data loss": at most once per round trip, which an episode lasts.
     fn on_loss(&mut self, loss: &LossInfo) {
         if loss.new_episode {
             self.prior = Some(self.cwnd);
@@ -143,7 +143,7 @@ impl Controller for Ledbat {
         }
     }
 
-    /// "if no ACKs are received within a CTO".
+    /// Section 2.4.2, "if no ACKs are received within a CTO".
     fn on_timeout(&mut self, loss: &LossInfo) {
         if loss.new_episode {
             self.prior = Some(self.cwnd);

@@ -1,6 +1,6 @@
 //! One file per scheme.
 
-/// What a scheme whose window is a [`cwnd::Cwnd`] does as Linux's TCP does it for all of them.
+/// Defines the methods that Linux's TCP shares between schemes whose window is a [`cwnd::Cwnd`].
 macro_rules! linux_window {
     () => {
         fn transport(&self) -> $crate::controller::TransportNeeds {

@@ -1,12 +1,13 @@
-//! The PCC family: rates chosen by trying them. A flow sends for a monitor interval at some rate, computes a utility from
-//! what became of it, and moves to where utility grows (Dong et al., "PCC Vivace", NSDI 2018).
+//! PCC family: rates chosen by trying them. A flow sends for a monitor interval at some rate and computes a utility
+//! from the outcome. It then moves to where utility grows (Dong et al., "PCC Vivace", NSDI 2018).
 //!
 //! [`vivace`](super::vivace), [`vivace_hercules`](super::vivace_hercules) and [`hercules`](super::hercules) are settings
 //! of this engine. `monitor` and `interval` gather statistics (`samples`, `reliability`), `utility` evaluates them
 //! (`requirement`, `trend`), `rate_control` decides (`step`), `variant` has what two code bases do differently.
 //!
-//! Rates inside count packets as theirs count QUIC packets, without IP and UDP headers but with what is between those and
-//! the payload; the transport paces payload, so the pacing rate is scaled to it. Losses and marks have no effect of their own: what is lost counts in utilities.
+//! Internal rates count packets as the code bases count QUIC packets: without IP and UDP headers, but with what is
+//! between those and the payload. The transport paces payload, so the pacing rate is scaled to it. Losses and marks
+//! have no effect of their own: losses enter utilities.
 //!
 //! Departures from both code bases, besides those that the files list:
 //! - An acknowledgement without an RTT sample (of retransmissions alone) counts with the RTT before it.
@@ -52,7 +53,7 @@ const PAIRED_ABOVE_BPS: f64 = 2.5e6;
 const SRTT_GAIN: f64 = 1.0 / 8.0;
 const DEVIATION_GAIN: f64 = 1.0 / 4.0;
 
-/// What makes a scheme of the family.
+/// Settings that define a scheme of the family.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub(crate) variant: Variant,
@@ -64,7 +65,7 @@ pub(crate) struct Settings {
 
 /// A controller of the family.
 pub(crate) struct Pcc {
-    /// What it was built from, and what that comes to.
+    /// Configuration, and the values derived from it.
     config: Config,
     settings: fn(&Config) -> Settings,
     monitor: Monitor,
@@ -88,7 +89,7 @@ struct Rtt {
     smoothed_us: f64,
     deviation_us: f64,
     min: Option<Dur>,
-    /// When the last sample came.
+    /// Time of the last sample.
     at: Time,
 }
 
@@ -208,7 +209,7 @@ impl Controller for Pcc {
         }
     }
 
-    /// What is lost is booked by packet.
+    /// Does nothing: losses are booked by packet.
     fn on_loss(&mut self, _loss: &LossInfo) {}
 
     fn on_timeout(&mut self, _loss: &LossInfo) {}

@@ -1,23 +1,23 @@
-//! `pilot`, a scheme of this project: every period, whether or not acknowledgements come, the window moves towards the rate
-//! that the path is expected to take, times its smallest RTT and a few milliseconds of queue.
+//! `pilot`, a scheme of this project. In every period, with or without acknowledgements, the window moves towards a
+//! product: the expected rate of the path, times its smallest RTT and a few milliseconds of queue.
 //!
-//! - **Rate**: a mix of a fast and a slow average of delivered packets, a part of their difference where the fast one is
-//!   ahead, and some standard deviations of it, less what single packets make of them.
-//! - **Goal**: (rate × (smallest RTT + d) + extra) × e^(feedback), where d shrinks with the RTT and the rate, and where the
-//!   rate is steady, and the feedback is on (queueing delay − d) / (smallest RTT + d), strong above d and weak below. The
+//! - **Rate**: a mix of a fast and a slow average of delivered packets. Where the fast one is ahead, a part of their
+//!   difference is added. Some standard deviations are added too, less the part that single packets cause.
+//! - **Goal**: (rate × (smallest RTT + d) + extra) × e^(feedback). d shrinks with the RTT and the rate, and where the
+//!   rate is steady. The feedback is on (queueing delay − d) / (smallest RTT + d), strong above d and weak below. The
 //!   window moves a part of the way.
 //! - **Silence**: while no acknowledgement comes, part of that time counts as queueing delay.
-//! - **Search**: while round trips pass without a queue the window grows besides, twice as much in each: slow start at the
-//!   beginning, and the way to capacity that has come free.
-//! - **Pacing**: somewhat faster than a window per round trip. Flows that send their windows in bursts take turns on the link,
-//!   see rates that vary for that reason alone, and starve one that does not. In its first moments a flow is paced faster, for
-//!   the sake of short transfers.
+//! - **Search**: while round trips pass without a queue the window grows in addition, twice as much in each. This is
+//!   slow start at the beginning, and finds capacity that has become free.
+//! - **Pacing**: somewhat faster than a window per round trip. Flows that send their windows in bursts take turns on
+//!   the link and therefore measure varying rates; they starve a flow that sends evenly. In its first moments a flow is
+//!   paced faster, for the sake of short transfers.
 //! - **Trickle**: after a silence one packet goes beyond the window, so that the end of an outage is seen.
 //! - **Sharing**: see [`sharing`].
 //!
-//! Losses alone do not lower the window unless they are many, but are made up for: random loss is no news of a queue, and
-//! where the buffer is smaller than d the share of lost packets says so. The transport's timeout leaves two packets, from
-//! which slow start leads back.
+//! Losses alone do not lower the window unless they are many, but lost packets are replaced: random loss is no evidence
+//! of a queue. If the buffer is smaller than d, the share of lost packets shows it. The transport's timeout leaves two
+//! packets, from which slow start follows.
 
 mod estimates;
 mod numbers;
@@ -57,24 +57,24 @@ const SHORT_RTT_S: f64 = 0.1;
 struct Pilot {
     numbers: Numbers,
     period: Dur,
-    /// When the present period began; none before the first packet.
+    /// Start of the present period; none before the first packet.
     began: Option<Time>,
-    /// When it ends.
+    /// End of the present period.
     ends: Time,
     /// Acknowledged in it.
     acked: Bytes,
     seen: Estimates,
     sharing: Sharing,
     mss: u64,
-    /// In packets.
+    /// Window in packets.
     window: f64,
     /// Growth per round trip of the search; 0 if there is none.
     velocity: f64,
-    /// When the search last went on to the next round trip.
+    /// Time at which the search last went on to the next round trip.
     searched: Time,
     /// Packets in flight up to which the trickle sends; 0 without silence.
     beyond: f64,
-    /// When the trickle last sent.
+    /// Time at which the trickle last sent.
     trickled: Time,
     /// Most packets in the window: after a timeout it grows by what is acknowledged, as in slow start, so that what the
     /// timer took for lost is not sent again at once.
@@ -114,7 +114,7 @@ impl Pilot {
         self.window = self.window.min(self.ceiling).clamp(LEAST, MOST);
     }
 
-    /// What the window moves towards.
+    /// Returns the goal of the window.
     fn goal(&self, rtt_min: f64) -> f64 {
         let numbers = &self.numbers;
         let variation = self.seen.variation(numbers);
@@ -152,7 +152,7 @@ impl Pilot {
         self.seen.in_flight + 1.0 >= 0.5 * self.window
     }
 
-    /// How fast to search, by whether there is a queue.
+    /// Sets the speed of the search, by whether there is a queue.
     fn search(&mut self, now: Time, rtt_min: f64) {
         let slack = self.numbers.slack(rtt_min, self.seen.slow);
         if self.seen.standing() > 0.5 * slack || self.seen.queueing() > 2.0 * slack {

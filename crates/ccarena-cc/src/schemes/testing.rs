@@ -1,4 +1,4 @@
-//! For tests of schemes: a flow that makes up consistent events, and a path that closes the loop.
+//! Tools for tests of schemes: a flow that makes up consistent events, and a path that closes the loop.
 
 use std::collections::VecDeque;
 
@@ -29,7 +29,7 @@ impl Flow {
         }
     }
 
-    /// In congestion avoidance from a window of `segments`.
+    /// Returns a flow in congestion avoidance from a window of `segments`.
     pub(crate) fn avoiding(scheme: &str, segments: u32) -> Self {
         Self::new(scheme, &Config { initial_window: segments, slow_start: false, ..Config::default() })
     }
@@ -130,13 +130,13 @@ pub(crate) struct Path {
     per_packet: Dur,
     /// Sending and acknowledgement times of the packets under way.
     under_way: VecDeque<(Time, Time)>,
-    /// When the bottleneck is done with all that was sent, and when pacing lets the next packet go.
+    /// Time at which the bottleneck is done with all that was sent, and at which pacing releases the next packet.
     busy_until: Time,
     departure: Time,
     acked: u64,
     srtt: Dur,
     min_rtt: Dur,
-    /// Since when figures are taken: queueing of the packets acknowledged, and how many they are.
+    /// Start of the figures: queueing of the packets acknowledged, and their number.
     since: Time,
     queueing: Dur,
     measured: u64,

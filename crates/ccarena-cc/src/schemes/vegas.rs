@@ -37,7 +37,7 @@ pub const SCHEME: Scheme = Scheme {
 
 /// "No RTT yet" (`0x7fffffff` in the kernel).
 const UNKNOWN: u64 = 0x7fff_ffff;
-/// With no more samples than this in a round trip, all of them may be of delayed acknowledgements.
+/// Largest number of samples in a round trip that may all be of delayed acknowledgements.
 const FEW_SAMPLES: u32 = 2;
 
 struct Vegas {
@@ -183,14 +183,14 @@ mod tests {
 
     const RTT: Dur = Dur::from_millis(50);
 
-    /// In congestion avoidance at `segments`, the first round trip measured without a queue.
+    /// Returns a flow in congestion avoidance at `segments`, the first round trip measured without a queue.
     fn measured(segments: u32) -> Flow {
         let mut flow = Flow::avoiding("vegas", segments);
         flow.round(1, RTT);
         flow
     }
 
-    /// What a round trip with `queued` segments of a window of 40 in the queue changes.
+    /// Returns the change in a round trip with `queued` segments of a window of 40 in the queue.
     fn change(queued: f64) -> i64 {
         let mut flow = measured(40);
         flow.round(1, RTT);

@@ -34,7 +34,7 @@ pub const SCHEME: Scheme = Scheme {
 const MOST: f64 = (1 << 24) as f64;
 
 struct Xcp {
-    /// In bytes, from one segment on.
+    /// Window in bytes, from one segment on.
     window: f64,
     /// NewReno's, for ways without an answer.
     threshold: f64,

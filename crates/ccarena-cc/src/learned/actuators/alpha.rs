@@ -1,4 +1,4 @@
-//! α of an additive increase.
+//! Actuator of α of an additive increase.
 
 use super::{Actuator, ActuatorEntry};
 use crate::learned::bases::base::{Base, Lever};

@@ -21,7 +21,7 @@ pub trait Actuator: Send + Sync {
     fn apply(&self, value: f32, base: &mut dyn Base, monitor: &Monitor) -> f32;
 }
 
-/// What an actuator is built from.
+/// Arguments of an actuator's constructor.
 pub struct Parts<'a> {
     /// The options' values in the entry's order.
     pub options: &'a [f64],
@@ -35,17 +35,18 @@ pub struct Parts<'a> {
 
 /// A registered actuator.
 pub struct ActuatorEntry {
-    /// Its name in a spec.
+    /// Name in a spec.
     pub name: &'static str,
-    /// What it does.
+    /// Description.
     pub doc: &'static str,
-    /// Where it comes from.
+    /// Source of the design.
     pub source: &'static str,
     /// Unit of the action.
     pub unit: &'static str,
-    /// What it moves.
+    /// Lever that it moves.
     pub lever: Lever,
-    /// It changes what is, so an action counts only when one was asked for: not before the first packet, nor twice.
+    /// Flag that it changes the present value. Its action counts only when one was requested: not before the first
+    /// packet, nor twice.
     pub relative: bool,
     /// Values that an action may have at all.
     pub range: (f64, f64),
@@ -53,7 +54,7 @@ pub struct ActuatorEntry {
     pub bounds: (f64, f64),
     /// Actions are operations out of a list.
     pub takes_ops: bool,
-    /// Its options.
+    /// Options of the actuator.
     pub options: &'static [Param],
     /// A program in the kernel can run it.
     pub kernel: bool,

@@ -5,7 +5,7 @@ use crate::learned::bases::base::{Base, Lever};
 use crate::learned::monitor::Monitor;
 use crate::param::Param;
 
-/// By value.
+/// Actuator of the rate by value.
 pub const RATE: ActuatorEntry = ActuatorEntry {
     name: "rate",
     doc: "sets the sending rate",
@@ -21,7 +21,7 @@ pub const RATE: ActuatorEntry = ActuatorEntry {
     build: |_| Box::new(Value),
 };
 
-/// By a factor.
+/// Actuator of the rate by a factor.
 pub const RATE_FACTOR: ActuatorEntry = ActuatorEntry {
     name: "rate_factor",
     doc: "rate × (1 + δa) if a ≥ 0, rate / (1 − δa) otherwise: an action and its opposite cancel out",

@@ -5,7 +5,7 @@ use crate::learned::bases::base::{Base, Lever};
 use crate::learned::monitor::Monitor;
 use crate::param::Param;
 
-/// By value.
+/// Actuator of the window by value.
 pub const WINDOW: ActuatorEntry = ActuatorEntry {
     name: "window",
     doc: "sets the window",
@@ -21,7 +21,7 @@ pub const WINDOW: ActuatorEntry = ActuatorEntry {
     build: |_| Box::new(Value),
 };
 
-/// By a power of two.
+/// Actuator of the window by a power of two.
 pub const WINDOW_EXP2: ActuatorEntry = ActuatorEntry {
     name: "window_exp2",
     doc: "window × 2^a",

@@ -3,8 +3,8 @@
 //! a decision period with too much delay.
 //!
 //! Departures from the paper. Each is an option; the paper's own rule is `reduce_at: 1, slack: 0, jitter_slack: 0,
-//! pacing_gain: 0, min_window: 1`. With it the delay stays within the budget four fifths of the time on constant links
-//! even at α = 1, because the delay must exceed the budget for a whole window before anything happens.
+//! pacing_gain: 0, min_window: 1`. With that rule the delay must exceed the budget for a whole window before anything
+//! happens. On constant links the delay then stays within the budget four fifths of the time even at α = 1.
 //! - `reduce_at`: the window reduction acts at a fraction of the budget.
 //! - `slack`: it leaves part of a segment beyond the target: whole segments are sent, and a delayed ACK holds one back.
 //! - `jitter_slack`: delay that a reduction does not cure is not this flow's queue but the link's own jitter (a cellular
@@ -99,7 +99,7 @@ const PATIENCE: u32 = 16;
 const LARGEST_WINDOW: u32 = 1 << 24;
 
 struct Acct {
-    /// In segments.
+    /// Window in segments.
     cwnd: f64,
     alpha: f64,
     mss: u64,

@@ -1,22 +1,23 @@
-//! What every base does.
+//! Interface of all bases.
 
 use crate::controller::{Extrapolation, TransportNeeds};
 use crate::events::{AckInfo, LossInfo, SentInfo};
 use crate::learned::monitor::Measured;
 use crate::types::{Bytes, Dur, Rate, Time};
 
-/// What an actuator moves.
+/// Lever that an actuator moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lever {
     /// The window.
     Window,
     /// The rate.
     Rate,
-    /// α of an additive increase α/w.
+    /// Lever α of an additive increase α/w.
     Alpha,
 }
 
-/// What moves window and rate between decisions; its methods are those of a [`Controller`](crate::Controller), and the levers.
+/// Base that moves window and rate between decisions; its methods are those of a [`Controller`](crate::Controller), and
+/// the levers.
 pub trait Base: Send + Sync {
     /// An acknowledgement has been booked.
     fn on_ack(&mut self, ack: &AckInfo);
@@ -72,7 +73,8 @@ pub trait Base: Send + Sync {
         None
     }
 
-    /// How a datapath moves the window for `left`, the rest of the period; `per_window` if a window of data ends it.
+    /// Returns how a datapath moves the window for `left`, the rest of the period; `per_window` if a window of data
+    /// ends it.
     fn extrapolation(&self, _left: Dur, _per_window: bool) -> Extrapolation {
         Extrapolation::HOLD
     }

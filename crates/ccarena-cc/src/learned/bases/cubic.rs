@@ -1,9 +1,10 @@
-//! CUBIC decides per acknowledgement; actions scale its window now and then.
+//! Base that runs CUBIC per acknowledgement; actions scale its window now and then.
 //!
-//! Where the papers are silent:
+//! If the papers are silent:
+//!
 //! - After an action CUBIC begins a new epoch at the new window.
-//! - A datapath that hears of the controller only now and then runs CUBIC itself, if it is to be Linux's, and the
-//!   controller hears of it once per period (`adopt_window`).
+//! - A datapath that rarely reports to the controller runs CUBIC itself, if it is to be Linux's, and reports its window
+//!   once per period (`adopt_window`).
 
 use super::{Base, BaseEntry, Lever, over, paced, per_rtt};
 use crate::controller::{Controller, Extrapolation};

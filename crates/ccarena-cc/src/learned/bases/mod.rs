@@ -13,13 +13,13 @@ use crate::param::Param;
 use crate::scheme::Config;
 use crate::types::{Dur, Rate};
 
-/// What a base is built from.
+/// Arguments of a base's constructor.
 pub struct Parts<'a> {
     /// The flow's configuration.
     pub config: &'a Config,
     /// The options' values in the entry's order.
     pub options: &'a [f64],
-    /// What the actuator moves.
+    /// Lever that the actuator moves.
     pub lever: Lever,
     /// Everything else of the spec.
     pub plan: Plan,
@@ -27,17 +27,17 @@ pub struct Parts<'a> {
 
 /// A registered base.
 pub struct BaseEntry {
-    /// Its name in a spec.
+    /// Name in a spec.
     pub name: &'static str,
-    /// What it is.
+    /// Description.
     pub doc: &'static str,
-    /// Where it comes from.
+    /// Source of the design.
     pub source: &'static str,
-    /// What of it can be moved.
+    /// Levers that can be moved.
     pub levers: &'static [Lever],
-    /// Its options.
+    /// Options of the base.
     pub options: &'static [Param],
-    /// It takes an advertised rate.
+    /// Flag that it takes an advertised rate.
     pub takes_rate: bool,
     /// A program in the kernel can run it.
     pub kernel: bool,

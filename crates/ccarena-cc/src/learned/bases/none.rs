@@ -68,7 +68,7 @@ const LARGEST_WINDOW: f64 = (1 << 24) as f64;
 
 /// Actions move the rate; a window of some RTTs of sending bounds what a stalled flow has in flight.
 struct ByRate {
-    /// In bit/s of payload.
+    /// Rate in bit/s of payload.
     rate: f64,
     srtt: Dur,
     mss: f64,

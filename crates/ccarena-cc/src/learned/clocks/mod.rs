@@ -10,23 +10,23 @@ use super::monitor::Measured;
 use crate::param::Param;
 use crate::types::Dur;
 
-/// How long a period lasts.
+/// Length of a period.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Length {
-    /// Until the first acknowledgement at or after so much time.
+    /// End at the first acknowledgement after this time.
     Acked(Dur),
     /// Exactly so much time, whether or not acknowledgements come.
     Timed(Dur),
-    /// Until the first acknowledgement so many smoothed round trips later.
+    /// End at the first acknowledgement after this number of smoothed round trips.
     RoundTrips(f64),
-    /// Until what is sent next, when it begins, is acknowledged.
+    /// End when the first data sent in the period is acknowledged.
     Window,
 }
 
 /// A clock's decision on a period that has ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Decision {
-    /// What kind of period it was, for clocks that tell kinds; 0 otherwise.
+    /// Kind of the period, for clocks with several kinds; 0 otherwise.
     pub case: u8,
     /// The decider is asked.
     pub ask: bool,
@@ -59,13 +59,13 @@ pub enum DatapathClock {
 
 /// A registered clock.
 pub struct ClockEntry {
-    /// Its name in a spec.
+    /// Name in a spec.
     pub name: &'static str,
-    /// What it is.
+    /// Description.
     pub doc: &'static str,
-    /// Where it comes from.
+    /// Source of the design.
     pub source: &'static str,
-    /// Its options.
+    /// Options of the clock.
     pub options: &'static [Param],
     /// A program in the kernel can run it.
     pub kernel: bool,

@@ -1,5 +1,5 @@
-//! Hyvar's state reasoner: which case a period was, how long the next one is, and whether the decider is asked (Qiu et al.,
-//! "Hybrid Congestion Control with Variable Monitoring Time Period", slides).
+//! Hyvar's state reasoner: the case of a period, the length of the next one, and whether the decider is asked (Qiu et
+//! al., "Hybrid Congestion Control with Variable Monitoring Time Period", slides).
 //!
 //! At the end of a period, with R̂ = sRTT/RTT_min, ∇ its change since the period before and `loss` the lost share of bytes:
 //!
@@ -10,14 +10,14 @@
 //! | 3 | R̂ ≤ α, loss ≥ δ | the same | the decider, then the base |
 //! | 4 | R̂ > α | MTP · e^(−R̂/α) | the decider, then the base |
 //!
-//! The slides give no number, do not define S, of which the name and the rising exponent suggest the logistic function of
-//! −∇, and print case 3 with loss < δ, which cases 1 and 2 exhaust: see the options.
+//! The slides give no number and do not define S. Its name and the rising exponent suggest the logistic function of −∇.
+//! They print case 3 with loss < δ, although cases 1 and 2 cover that: see the options.
 //!
-//! On a slow or irregular link, R̂ is above any α that suits a fast one while no more than a few packets are queued. With
-//! `least_packets`, so long as throughput times sRTT − RTT_min is less than that, R̂ counts as α at most.
+//! On a slow or irregular link, R̂ is above any α that suits a fast one while only a few packets are queued. With
+//! `least_packets`, R̂ counts as α at most while throughput times sRTT − RTT_min is less than this number.
 //!
-//! If periods end by a timer, there are some without an acknowledgement. sRTT says nothing of them, but the oldest packet in
-//! flight has waited for as long as the silence lasts at least: R̂ is not below that over RTT_min. So the decider is asked in
+//! If periods end by a timer, some have no acknowledgement. sRTT then lacks news, but the oldest packet in flight has
+//! waited for at least the length of the silence: R̂ is not below that over RTT_min. The decider is therefore asked in
 //! an outage. It is asked, too, while the application sends nothing.
 
 use super::{Clock, ClockEntry, DatapathClock, Decision, Length};
@@ -179,7 +179,7 @@ impl Reasoner {
         if ended.queued_packets() < self.options.least_packets { rtt_ratio.min(self.options.alpha) } else { rtt_ratio }
     }
 
-    /// By what the period grows.
+    /// Returns the factor on the period.
     fn factor(&self, case: u8, rtt_ratio: f64, gradient: f64) -> f64 {
         match case {
             FALLING => (1.0 / (1.0 + (self.options.steepness * gradient).exp())).exp2(),

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::types::{Dur, Time};
 
-/// What has been sent, acknowledged and lost.
+/// Totals of what has been sent, acknowledged and lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Bytes acknowledged.
@@ -34,7 +34,7 @@ impl Totals {
     }
 }
 
-/// How far back it is looked: the longer of both.
+/// Horizon of the past: the longer of both.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Horizon {
     /// A time.
@@ -116,7 +116,7 @@ impl Recent {
         self.now = self.now.zip(part, u64::saturating_add);
     }
 
-    /// What happened in the last `stretch` before `now`.
+    /// Returns the totals of the last `stretch` before `now`.
     #[must_use]
     pub fn since(&self, now: Time, stretch: Dur) -> Totals {
         let from = now - stretch;

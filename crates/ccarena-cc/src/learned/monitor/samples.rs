@@ -8,7 +8,7 @@ const MOST: usize = 2048;
 /// RTT samples of the last period and of the time since the decider was last asked.
 #[derive(Clone, Debug, Default)]
 pub struct Samples {
-    /// In microseconds, oldest first; the last period's are those in `period`.
+    /// Values in microseconds, oldest first; the last period's are those in `period`.
     values: Vec<f32>,
     period: (usize, usize),
     /// One of so many (a power of two, as its exponent) is kept; which of them is next.

@@ -17,13 +17,13 @@ use crate::backends::Backend;
 use crate::param::Param;
 use crate::types::{Dur, Requirement, Time};
 
-/// What a signal is computed from.
+/// Input from which a signal is computed.
 pub struct View<'a> {
-    /// When the period ended.
+    /// End of the period.
     pub now: Time,
-    /// Its results; in a report those of the time since the decider was last asked.
+    /// Results of the period; in a report those since the last request to the decider.
     pub measured: &'a Measured,
-    /// What is known of the flow.
+    /// State of the flow.
     pub monitor: &'a Monitor,
     /// Window and rate.
     pub base: &'a dyn Base,
@@ -35,7 +35,7 @@ pub struct View<'a> {
     pub action: f32,
     /// See `action`.
     pub action_before: f32,
-    /// What kind of period it was, for clocks that tell kinds.
+    /// Kind of the period, for clocks with several kinds.
     pub case: u8,
     /// The length that is chosen for the next period; zero if the clock chooses none.
     pub next_length: Dur,
@@ -47,12 +47,12 @@ pub struct View<'a> {
     pub params: &'a [f64],
 }
 
-/// What a spec says about one signal.
+/// Arguments of one signal in a spec.
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments<'a> {
     /// The options' values in the entry's order.
     pub options: &'a [f64],
-    /// Which of its channels.
+    /// Channel of the signal.
     pub channel: usize,
 }
 
@@ -93,7 +93,7 @@ impl View<'_> {
 
 /// A registered signal.
 pub struct Signal {
-    /// Its name in a spec.
+    /// Name in a spec.
     pub name: &'static str,
     /// Unit of its values.
     pub unit: &'static str,
@@ -109,25 +109,25 @@ pub struct Signal {
     pub scale: f64,
     /// See `offset`.
     pub clip: (f64, f64),
-    /// What it is.
+    /// Description.
     pub doc: &'static str,
-    /// Where it comes from.
+    /// Source of the definition.
     pub source: &'static str,
-    /// Its options.
+    /// Options of the signal.
     pub options: &'static [Param],
-    /// What has to be measured for it.
+    /// Parts that have to be measured for it.
     pub parts: Parts,
-    /// It is not measured over a period: with a history of one it is read when the decider looks.
+    /// Flag that it is not measured over a period: with a history of one it is read when the decider is asked.
     pub live: bool,
-    /// What its bounds are.
+    /// Bounds of its values.
     pub range: Range,
     /// Backends that do not measure it.
     unmeasured: &'static [Backend],
-    /// Its value.
+    /// Value function.
     pub value: fn(&View<'_>, Arguments<'_>) -> f64,
 }
 
-/// Where a signal's bounds come from.
+/// Origin of a signal's bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Range {
     /// The entry.
@@ -241,7 +241,7 @@ impl Signal {
         !self.unmeasured.contains(&backend)
     }
 
-    /// It can be measured over another stretch than the period.
+    /// Returns whether it can be measured over another stretch than the period.
     #[must_use]
     pub fn is_windowed(&self) -> bool {
         self.options.first().is_some_and(|o| o.name == OVER[0].name)

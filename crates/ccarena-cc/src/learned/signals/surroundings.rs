@@ -1,4 +1,4 @@
-//! What routers advertise, and what the application or the operator wants.
+//! Signals from routers, and requests of the application or the operator.
 
 use super::delays::BUDGET;
 use super::{Arguments, HUGE, Range, Signal, View};

@@ -15,9 +15,10 @@ impl Spec {
         self.named_signals(true).try_for_each(|(signal, label)| check(signal, label, backend))
     }
 
-    /// As [`check_signals`](Self::check_signals), of what the decider sees alone.
+    /// Checks the signals that the decider sees alone, as [`check_signals`](Self::check_signals) does.
     ///
     /// # Errors
+    ///
     /// As there.
     pub fn check_observed_signals(&self, backend: Backend) -> Result<(), Unmeasured> {
         self.named_signals(false).try_for_each(|(signal, label)| check(signal, label, backend))

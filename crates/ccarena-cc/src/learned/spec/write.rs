@@ -9,7 +9,7 @@ use crate::learned::number::Number;
 use crate::learned::signals::Range;
 use crate::param::Param;
 
-/// What a spec is, without what is for readers alone.
+/// Returns the canonical form of a spec, without texts for readers.
 pub(super) fn canonical(d: &Spec) -> Value {
     let interface = d.interface();
     let params = &interface.params;

@@ -77,7 +77,7 @@ fn hyvar_asks_the_learner_in_cases_3_and_4_alone() {
     assert_reported(&mut flow, "case", 3.0);
 }
 
-/// How often hyvar is asked in a second without acknowledgements, after one with them and short queues.
+/// Returns how often hyvar is asked in a second without acknowledgements, after one with them and short queues.
 fn asked_in_an_outage(timed: f64) -> u32 {
     let mut flow = started("hyvar", 100, &[("timed", timed)]);
     let mut tick = |acked: bool| {

@@ -1,4 +1,4 @@
-//! What each operation of the graph takes and gives: one function that reads a node and infers its shape.
+//! Reader of the graph's operations: it reads a node and infers its shape.
 
 use serde_json::Value as Json;
 

@@ -1,4 +1,4 @@
-//! From a network in float32 to an integer policy, step by step, with the range of every value.
+//! Conversion of a network in float32 into an integer policy, step by step, with the range of every value.
 
 mod cells;
 mod operations;
@@ -9,7 +9,7 @@ use super::super::{Normalisation, Policy};
 use super::ranges::{self, Overflow, Range};
 use super::{OBSERVATION_BITS, OBSERVATION_LIMIT, Op, PER_ENTRY, Program, Step, fixed, power};
 
-/// What the arrays of a kernel or of a small machine hold.
+/// Largest number of values that the arrays of a kernel or of a small machine hold.
 const MAX_VALUES: usize = 1 << 15;
 const MAX_STEPS: usize = 1 << 10;
 const MAX_WEIGHTS: usize = 1 << 20;
@@ -102,7 +102,7 @@ fn attempt<'g>(policy: &Policy, graph: &'g Graph, reach: &[u32]) -> Result<(Buil
     Ok((builder, larger))
 }
 
-/// Where a value lies, and its binary point: its numbers are multiples of 2^-bits.
+/// Place of a value, and its binary point: its numbers are multiples of 2^-bits.
 #[derive(Clone, Copy)]
 struct Placed {
     place: usize,
@@ -113,9 +113,9 @@ struct Builder<'g> {
     graph: &'g Graph,
     program: Program,
     ranges: Vec<Range>,
-    /// By value of the graph.
+    /// Places by value of the graph.
     placed: Vec<Placed>,
-    /// What is being made, for messages.
+    /// Node being converted, for messages.
     node: String,
 }
 
@@ -157,7 +157,7 @@ impl Builder<'_> {
         start
     }
 
-    /// How far from zero `length` numbers reach.
+    /// Returns the largest magnitude of `length` numbers.
     fn reach(&self, x: Placed, length: usize) -> i64 {
         self.ranges[x.place..x.place + length].iter().map(|(a, b)| a.abs().max(b.abs())).max().unwrap_or(0)
     }

@@ -1,4 +1,4 @@
-//! Between which bounds every value of an integer policy lies, whatever is observed: the proof that nothing overflows.
+//! Bounds of every value of an integer policy, whatever is observed: the proof that nothing overflows.
 
 use super::{LAYER_NORM_BITS, Op, Step, interpolate, round_shift};
 
@@ -11,9 +11,9 @@ const LIMIT: i128 = 1 << 62;
 /// A sum that could leave 64 bits, or a value that could leave 32.
 #[derive(Debug)]
 pub(super) struct Overflow {
-    /// How far it could reach.
+    /// Largest possible magnitude.
     pub(super) reach: i128,
-    /// How far it may.
+    /// Largest allowed magnitude.
     pub(super) limit: i128,
 }
 

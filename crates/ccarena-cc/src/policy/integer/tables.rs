@@ -9,7 +9,7 @@ pub(super) struct Curve {
     pub(super) of: Box<dyn Fn(f32) -> f32>,
     /// The table covers ±2^this.
     pub(super) log2_reach: u32,
-    /// Beyond the table on the right: constant, or a straight line on.
+    /// Flag of a constant value beyond the table on the right; otherwise a straight line continues.
     pub(super) flat_above: bool,
 }
 

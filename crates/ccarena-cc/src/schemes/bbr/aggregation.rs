@@ -1,5 +1,5 @@
-//! How much more arrives at once, when acknowledgements come bunched, than the bandwidth explains: the window grows by
-//! as much, so that sending does not stall between bunches (`bbr_update_ack_aggregation`).
+//! Excess of data that arrives at once when acknowledgements come in bunches, beyond what the bandwidth explains. The
+//! window grows by it, so that sending does not stall between bunches (`bbr_update_ack_aggregation`).
 
 use super::{BW_SCALE, Bbr, valid_sample};
 use crate::events::AckInfo;

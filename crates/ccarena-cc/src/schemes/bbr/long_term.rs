@@ -19,10 +19,10 @@ pub(super) struct LongTerm {
     enabled: bool,
     sampling: bool,
     policed: bool,
-    /// Of the last interval, or the policed rate; zero if none.
+    /// Bandwidth of the last interval, or the policed rate; zero if none.
     bandwidth: Bandwidth,
     rounds: u32,
-    /// At the start of the interval.
+    /// Time at the start of the interval.
     start: Time,
     start_delivered: Bytes,
     start_lost: Bytes,

@@ -15,7 +15,7 @@ const START_PHASES: u64 = 7;
 #[derive(Debug)]
 pub(super) struct Cycle {
     phase: usize,
-    /// When the phase began (`cycle_mstamp`).
+    /// Time at which the phase began (`cycle_mstamp`).
     start: Time,
     seed: u64,
     draws: u64,
@@ -31,7 +31,7 @@ impl Cycle {
         GAINS[self.phase]
     }
 
-    /// In the phase that probes for more (which needs a flight above the bandwidth-delay product).
+    /// Returns whether the phase probes for more (which needs a flight above the bandwidth-delay product).
     #[inline]
     pub(super) fn probes(&self) -> bool {
         self.phase == 0

@@ -14,9 +14,9 @@ const PROBE_LENGTH: Dur = Dur::from_millis(200);
 #[derive(Debug)]
 pub(super) struct MinRtt {
     min_rtt: Dur,
-    /// When `min_rtt` was measured (`min_rtt_stamp`).
+    /// Time at which `min_rtt` was measured (`min_rtt_stamp`).
     stamp: Time,
-    /// When PROBE_RTT may end, once its flight is small (`probe_rtt_done_stamp`).
+    /// Time at which PROBE_RTT may end, once its flight is small (`probe_rtt_done_stamp`).
     probe_end: Option<Time>,
     probe_round_done: bool,
     /// Packets sent while the total delivered was within these were held back by PROBE_RTT (`tp->app_limited`).

@@ -37,7 +37,7 @@ impl FullPipe {
         self.rounds = 0;
     }
 
-    /// After a timeout the next round counts as growth.
+    /// Counts the next round after a timeout as growth.
     pub(super) fn forget_bandwidth(&mut self) {
         self.bandwidth = 0;
     }

@@ -10,7 +10,7 @@ use crate::types::{Dur, Rate};
 pub(super) const MIN_PACKETS: u64 = 4;
 /// No window is larger (`snd_cwnd_clamp`).
 const MAX_PACKETS: u64 = 1 << 24;
-/// Below this rate segmentation offload sends single segments (`bbr_min_tso_rate`).
+/// Rate below which segmentation offload sends single segments (`bbr_min_tso_rate`).
 const MIN_BURST_RATE: Rate = Rate(1_200_000);
 /// A burst is at most 1/1024 s at the pacing rate (`sk_pacing_shift`), 2^16 bytes less headers, and 127 segments.
 const BURST_SHIFT: u32 = 10;

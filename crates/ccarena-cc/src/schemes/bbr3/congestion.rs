@@ -1,10 +1,10 @@
-//! What losses and marks do to the model (§5.5.10), and what is undone if losses prove spurious (§5.5.11).
+//! Effects of losses and marks on the model (§5.5.10), and their reversal if losses prove spurious (§5.5.11).
 
 use super::sample::{Packet, Sample};
 use super::{BETA, Bandwidth, Bbr3, INFINITE, LOSS_THRESH, State};
 use crate::events::AckInfo;
 
-/// What a share of marks of 1 takes from `inflight_shortterm` (`bbr_ecn_factor`).
+/// Reduction of `inflight_shortterm` by a share of marks of 1 (`bbr_ecn_factor`).
 const ECN_FACTOR: f64 = 1.0 / 3.0;
 /// Gain of the share's average (`bbr_ecn_alpha_gain`).
 const ECN_ALPHA_GAIN: f64 = 1.0 / 16.0;
@@ -66,7 +66,7 @@ impl Default for Ecn {
     }
 }
 
-/// What an episode of losses has changed (§2.15).
+/// State from before an episode of losses (§2.15).
 #[derive(Debug, Default)]
 pub(super) struct Undo {
     pub(super) state: Option<State>,

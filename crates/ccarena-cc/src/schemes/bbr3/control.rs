@@ -148,7 +148,7 @@ impl Bbr3 {
     }
 }
 
-/// At least one bit per second.
+/// Returns at least one bit per second.
 fn rate_of(bandwidth: Bandwidth) -> Rate {
     Rate(((bandwidth * 8.0) as u64).max(1))
 }

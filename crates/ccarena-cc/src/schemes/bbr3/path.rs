@@ -42,7 +42,7 @@ impl MaxBw {
     }
 }
 
-/// How much more is acknowledged at once than the bandwidth explains (§5.5.9).
+/// Excess of acknowledged data at once over what the bandwidth explains (§5.5.9).
 #[derive(Debug, Default)]
 pub(super) struct Aggregation {
     interval_start: Time,

@@ -12,7 +12,7 @@ const MOST_ROUNDS: u64 = 63;
 const WAIT: Dur = Dur::from_millis(2000);
 const WAIT_SPREAD: Dur = Dur::from_millis(1000);
 
-/// What acknowledgements now say about a probe (`BBR.ack_phase`).
+/// Meaning of current acknowledgements for a probe (`BBR.ack_phase`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AckPhase {
     Init,

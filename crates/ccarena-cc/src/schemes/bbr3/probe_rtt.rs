@@ -21,9 +21,10 @@ pub(super) struct MinRtt {
     /// The minimum since the last probe, and when it was measured (`probe_rtt_min_delay`, `probe_rtt_min_stamp`).
     pub(super) since_probe: Dur,
     pub(super) since_probe_stamp: Time,
-    /// It is due for a refresh (`probe_rtt_expired`).
+    /// Flag that it is due for a refresh (`probe_rtt_expired`).
     expired: bool,
-    /// When ProbeRTT may end, once its flight is small (`probe_rtt_done_stamp`), and whether a round has passed since.
+    /// Time at which ProbeRTT may end, once its flight is small (`probe_rtt_done_stamp`), and whether a round has
+    /// passed since.
     done: Option<Time>,
     round_done: bool,
 }

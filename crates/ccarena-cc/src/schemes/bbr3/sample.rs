@@ -1,5 +1,5 @@
-//! What acknowledgements say (§4.1): packets under way with the state when they were sent, and the sample that the newest
-//! of those acknowledged gives.
+//! Samples of acknowledgements (§4.1): packets under way with the state when they were sent, and the sample of the
+//! newest acknowledged one.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use crate::types::Dur;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Packet {
     pub(super) size: u64,
-    /// In flight right after it was sent.
+    /// Flight right after it was sent.
     pub(super) tx_in_flight: u64,
     /// Totals of lost and of marked bytes when it was sent.
     pub(super) lost: u64,
@@ -24,11 +24,11 @@ pub(super) struct Packet {
 /// The sample of one acknowledgement (`RS`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sample {
-    /// None if it was taken over too short a time, or nothing new was delivered.
+    /// Delivery rate; none if it was measured over too short a time, or nothing new was delivered.
     pub(super) rate: Option<Delivery>,
     pub(super) newly_acked: u64,
     pub(super) rtt: Option<Dur>,
-    /// In flight right after the newest packet was sent, and what was lost and marked since then.
+    /// Flight right after the newest packet was sent, and what was lost and marked since then.
     pub(super) tx_in_flight: u64,
     pub(super) lost: u64,
     pub(super) marked: u64,
@@ -37,7 +37,7 @@ pub(super) struct Sample {
     pub(super) by_application: bool,
 }
 
-/// How fast and how much was delivered.
+/// Rate and amount of a delivery.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Delivery {
     pub(super) delivery_rate: Bandwidth,

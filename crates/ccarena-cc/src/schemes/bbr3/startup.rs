@@ -18,7 +18,7 @@ const DRAIN_ROUNDS: u64 = 3;
 pub(super) struct FullBw {
     /// Ever (`full_bw_reached`).
     pub(super) reached: bool,
-    /// Since looking began (`full_bw_now`).
+    /// Flag of a full pipe since the search began (`full_bw_now`).
     pub(super) now: bool,
     baseline: Bandwidth,
     rounds: u32,

@@ -391,7 +391,8 @@ fn two_percent_of_a_flight_is_the_threshold() {
     }
 }
 
-/// §5.5.10.3: outside probes a round with loss lowers the short-term model by Beta, but not below what was delivered.
+/// Tests §5.5.10.3: outside probes a round with loss lowers the short-term model by Beta, but not below what was
+/// delivered.
 #[test]
 fn loss_between_probes_lowers_the_short_term_model_until_the_next_refill() {
     let mut path = Path::new(50.0, 100, 10_000);
@@ -563,7 +564,7 @@ fn marks_end_startup_and_probes() {
     assert!(path.bbr.ecn.alpha > 0.1, "{}", path.bbr.ecn.alpha);
 }
 
-/// What a tail-loss probe repeats need not be lost; what it repaired was.
+/// Tests that a segment repeated by a tail-loss probe need not be lost; a repaired one was.
 #[test]
 fn a_probe_of_the_tail_is_no_loss_but_its_repair_is_one() {
     let mut path = Path::new(50.0, 40, 10_000);

@@ -90,8 +90,8 @@ impl HyStart {
     }
 }
 
-/// What segmentation offload may add, up to 1 ms: four of the largest bursts at the rate of slow start, two windows per
-/// smoothed RTT (`hystart_ack_delay`, `tcp_update_pacing_rate`).
+/// Returns the delay of segmentation offload, up to 1 ms: four of the largest bursts at the rate of slow start, two
+/// windows per smoothed RTT (`hystart_ack_delay`, `tcp_update_pacing_rate`).
 fn aggregation_delay(srtt: Dur, cwnd: &Cwnd) -> Dur {
     let window_bytes = u64::from(cwnd.segments()) * cwnd.mss();
     (srtt * (4 * GSO_MAX_SIZE) / (2 * window_bytes)).min(Dur::from_millis(1))

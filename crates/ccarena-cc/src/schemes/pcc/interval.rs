@@ -12,12 +12,12 @@ const METRIC_PACKET_BITS: f64 = 1500.0 * 8.0;
 /// An interval with this many samples, too few of them reliable, is not going to get better.
 const HOPELESS: u64 = 200;
 
-/// What it is for.
+/// Purpose of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// Its result is waited for.
+    /// The control waits for its result.
     Useful {
-        /// It tries a higher rate.
+        /// Flag that it tries a higher rate.
         increase: bool,
     },
     /// Sent while results are waited for.
@@ -57,7 +57,7 @@ pub(super) struct Statistics {
     pub(super) sent_rate: f64,
     /// Rate at which acknowledgements came; none if they came at once.
     pub(super) ack_rate: Option<f64>,
-    /// It tried a higher rate.
+    /// Flag that it tried a higher rate.
     pub(super) increase: bool,
     /// Fraction lost.
     pub(super) loss: f64,
@@ -67,7 +67,7 @@ pub(super) struct Statistics {
     pub(super) gradient: f64,
     pub(super) gradient_error: f64,
     pub(super) deviation_us: f64,
-    /// By how much the smoothed RTT fell over the interval.
+    /// Fall of the smoothed RTT over the interval.
     pub(super) deflation_us: f64,
 }
 
@@ -100,7 +100,7 @@ impl Interval {
         self.numbers.is_some_and(|(first, last)| (first..=last).contains(&number))
     }
 
-    /// When its last packet left.
+    /// Returns when its last packet left.
     pub(super) fn last_sent(&self) -> Time {
         self.last_sent
     }
@@ -140,7 +140,7 @@ impl Interval {
         samples >= variant.samples || (samples >= variant.samples_if_long && now.since(self.first_sent) >= LONG)
     }
 
-    /// Whether the next packet opens another one. If too few samples are reliable, it is first extended once.
+    /// Returns whether the next packet opens another one. If too few samples are reliable, it is first extended once.
     pub(super) fn ends(&mut self, now: Time, variant: &Variant) -> bool {
         if !self.has_enough_samples(now, variant) || now.since(self.first_sent) < self.duration {
             return false;
@@ -164,7 +164,7 @@ impl Interval {
         self.seen >= HOPELESS && !self.has_enough_samples(now, variant)
     }
 
-    /// Its packets left over some time, so that there is something to measure.
+    /// Returns whether its packets left over some time, so that there is something to measure.
     pub(super) fn is_valid(&self) -> bool {
         self.last_sent > self.first_sent
     }

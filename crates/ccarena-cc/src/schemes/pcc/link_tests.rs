@@ -29,7 +29,7 @@ impl Link {
         Self { rate: Rate::from_mbps(mbps), rtt, buffer, jitter, busy_until: Time::ZERO, draws: 0 }
     }
 
-    /// When the acknowledgement of a packet sent at `now` arrives; none if the queue is full.
+    /// Returns when the acknowledgement of a packet sent at `now` arrives; none if the queue is full.
     fn pass(&mut self, now: Time) -> Option<Time> {
         if self.busy_until.since(now) > self.buffer {
             return None;
@@ -45,7 +45,7 @@ impl Link {
 struct Packet {
     number: u64,
     sent: Time,
-    /// None: dropped.
+    /// Time of the acknowledgement. None: dropped.
     acknowledged: Option<Time>,
 }
 

@@ -19,14 +19,14 @@ use crate::types::{Dur, Time};
 /// A closed interval is given up after this many smoothed RTTs and packets' times at its rate, and a second.
 const PATIENCE: u64 = 10;
 
-/// What the controller learns at an acknowledgement.
+/// Outcome of an acknowledgement for the controller.
 #[derive(Debug)]
 pub(super) enum Outcome {
     /// Results are missing.
     Wait,
     /// All useful intervals are complete.
     Results(Vec<Statistics>),
-    /// They came to nothing: the control tries again as if it had not asked.
+    /// The intervals are useless: the control tries again as if it had not asked.
     Nothing,
 }
 
@@ -68,7 +68,7 @@ impl Monitor {
         self.useful
     }
 
-    /// Whether the packet sent now opens an interval. `has_rtt`: there has been an RTT sample.
+    /// Returns whether the packet sent now opens an interval. `has_rtt`: there has been an RTT sample.
     #[inline]
     pub(super) fn wants_interval(&mut self, now: Time, has_rtt: bool) -> bool {
         let Some(newest) = self.intervals.back_mut() else { return true };

@@ -20,7 +20,7 @@ const GRANULARITY_US: f64 = 1000.0;
 /// No rate is higher, in bit/s: a flow limited by its application may find ever higher ones free.
 const LARGEST: f64 = 1e12;
 
-/// What distinguishes flows of one variant.
+/// Limits that distinguish flows of one variant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// First rate, in bit/s.
@@ -70,13 +70,13 @@ pub(super) struct RateControl {
     mode: Mode,
     /// Rate under test; in probing, its centre.
     rate: f64,
-    /// Where to go back to.
+    /// Rate to return to.
     previous: Option<f64>,
     last: Point,
     /// Rounds in this mode.
     rounds: u32,
     steps: Steps,
-    /// Which probe of the present pair comes first.
+    /// Flag that the upper probe of the present pair comes first.
     up_first: bool,
     draws: u64,
     seed: u64,
@@ -144,8 +144,8 @@ impl RateControl {
         })
     }
 
-    /// Whether the RTT has risen so far that starting has to end. Times in microseconds; `start_rtt` is what the newest
-    /// interval began with.
+    /// Returns whether the RTT has risen so far that starting has to end. Times in microseconds; `start_rtt` is the
+    /// value at the start of the newest interval.
     pub(super) fn inflated(&self, rtt: f64, srtt: f64, deviation: f64, start_rtt: f64) -> bool {
         let tolerance = match self.variant.start_tolerance {
             Tolerance::Fraction(fraction) => fraction,

@@ -1,4 +1,4 @@
-//! Which RTT samples to believe: not those of acknowledgements that the path or the receiver has bunched.
+//! Reliable RTT samples: all but those of acknowledgements that the path or the receiver has bunched.
 //!
 //! An acknowledgement interval more than fifty times out of proportion to its neighbour begins a bunch. It lasts until
 //! the RTT, from below its average, rises again.
@@ -21,7 +21,7 @@ const EQUAL: f64 = 1.001;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Event {
     pub(super) now: Time,
-    /// Since the event before, if both brought an RTT.
+    /// Time since the event before, if both brought an RTT.
     pub(super) interval: Option<Dur>,
     pub(super) rtt_us: f64,
     /// Smoothed RTT after it.
@@ -36,7 +36,7 @@ pub(super) struct Reliability {
 }
 
 impl Reliability {
-    /// Whether a sample of `event` is to be believed, `next` being the event after it.
+    /// Returns whether a sample of `event` is reliable, `next` being the event after it.
     pub(super) fn judge(&mut self, event: &Event, next: &Event) -> bool {
         let (Some(a), Some(b)) = (event.interval, next.interval) else { return false };
         let (a, b) = (a.as_micros().max(1) as f64, b.as_micros().max(1) as f64);

@@ -15,7 +15,7 @@ pub(super) struct Samples {
     max: f64,
 }
 
-/// What the samples say. Times in microseconds.
+/// Regression over the samples. Times in microseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Fit {
     pub(super) mean_us: f64,

@@ -1,9 +1,9 @@
-//! How far to move: in proportion to the utility's gradient, faster the longer the direction holds, within bounds that
-//! widen while they bind (Vivace §4).
+//! Step size: in proportion to the utility's gradient, faster the longer the direction holds, within bounds that widen
+//! while they bind (Vivace §4).
 
 use super::variant::Variant;
 
-/// 2^20, which the code bases call a megabit: in converting the gradient, and in converting the step back.
+/// Megabit in the code bases, 2^20: used in converting the gradient, and in converting the step back.
 const MEGABIT: f64 = 1_048_576.0;
 /// Mbit/s per unit of gradient (θ).
 const GAIN: f64 = 1.0;
@@ -52,7 +52,7 @@ mod tests {
     use super::super::variant::{HERCULES, USPACE};
     use super::*;
 
-    /// Between probes at ±5 % without penalties.
+    /// Slope between probes at ±5 % without penalties.
     fn free_slope(rate: f64) -> Slope {
         let utility = |x: f64| (x / 1e6).powf(0.9);
         Slope { utility: utility(1.05 * rate) - utility(0.95 * rate), rate: 0.1 * rate }

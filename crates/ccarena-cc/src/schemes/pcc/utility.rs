@@ -1,5 +1,5 @@
-//! What a monitor interval was worth: U = x^0.9 - loss·L·x - H·latency·g·x - H·deviation·σ·x, the rate x in Mbit/s, L the
-//! fraction lost, g the RTT gradient, σ the RTT's standard deviation in microseconds.
+//! Utility of a monitor interval: U = x^0.9 - loss·L·x - H·latency·g·x - H·deviation·σ·x. x is the rate in Mbit/s, L
+//! the fraction lost, g the RTT gradient, σ the RTT's standard deviation in microseconds.
 //!
 //! Where the Hercules paper prints the bracket with penalties of either sign, all are subtracted, as in its code. Numbers
 //! are of double precision; the code bases' are of single.
@@ -15,14 +15,14 @@ const DEVIATION_SAMPLES: u64 = 3;
 /// Weight of an interval in the average rate of acknowledgement.
 const ACK_RATE_GAIN: f64 = 0.25;
 
-/// Which RTT gradients count as congestion.
+/// Gate for RTT gradients that count as congestion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gate {
     /// All.
     Open,
-    /// Those above the error of their regression.
+    /// Gradients above the error of their regression.
     Significant,
-    /// Those, and any while RTTs trend upwards across intervals.
+    /// Gradients above the error, and any while RTTs trend upwards across intervals.
     SignificantOrTrending,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Terms {
     pub(crate) gradient_threshold: f64,
     /// Smaller deviations are none.
     pub(crate) deviation_threshold_us: f64,
-    /// Only intervals that try a higher rate pay for latency.
+    /// Flag that only intervals that try a higher rate pay for latency.
     pub(crate) spares_decreases: bool,
     /// The rate is what was sent, rather than what was to be.
     pub(crate) measured_rate: bool,

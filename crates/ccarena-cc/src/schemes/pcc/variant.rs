@@ -1,5 +1,5 @@
-//! Where the two published code bases of the PCC family differ: PCC-Uspace (`master`, PCC Proteus' sender) and the
-//! sender that the Hercules authors made of it.
+//! Differences between the two published code bases of the PCC family: PCC-Uspace (`master`, PCC Proteus' sender) and
+//! the sender that the Hercules authors made of it.
 
 use crate::types::Dur;
 
@@ -18,7 +18,7 @@ pub(crate) struct Variant {
     pub(crate) initial_rate_scales: bool,
     /// RTT inflation beyond the interval's first RTT that ends starting.
     pub(crate) start_tolerance: Tolerance,
-    /// Where a failed start or move goes back to.
+    /// Target of a failed start or move.
     pub(crate) retreat: Retreat,
     /// A move down takes the utility of where it stands with latency penalties, though its result is judged without.
     pub(crate) asymmetric: bool,
@@ -32,19 +32,19 @@ pub(crate) struct Variant {
     pub(crate) window_rtt: WindowRtt,
 }
 
-/// How much RTT inflation starting bears.
+/// Tolerance of starting for RTT inflation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Tolerance {
     /// A fraction of the RTT.
     Fraction(f64),
-    /// This many RTT deviations, but at most a hundred RTTs.
+    /// Number of RTT deviations, but at most a hundred RTTs.
     Deviations(f64),
 }
 
-/// Where to go back to.
+/// Target of a retreat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retreat {
-    /// To the rate before the last change.
+    /// Rate before the last change.
     Previous,
     /// Starting: to half the rate. Moving: one step of the size that the last result suggests.
     Recomputed,

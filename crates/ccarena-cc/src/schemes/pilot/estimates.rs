@@ -1,4 +1,4 @@
-//! What the law knows of the path: rates, delays, losses, and what is in flight.
+//! State of the path: rates, delays, losses, and what is in flight.
 
 use super::numbers::Numbers;
 use crate::events::{AckInfo, LossInfo, SentInfo};
@@ -65,11 +65,11 @@ pub struct Estimates {
     /// Newest RTT; zero before there is one.
     pub rtt: Dur,
     pub srtt: Dur,
-    /// When an RTT was last as small as the smallest.
+    /// Time at which an RTT was last as small as the smallest.
     pub touched: Time,
-    /// When an acknowledgement last came.
+    /// Time of the last acknowledgement.
     pub heard: Time,
-    /// What the age of the oldest packet in flight adds to the newest queueing delay, in seconds: it has waited that much
+    /// Extra queueing delay of the oldest packet in flight over the newest one, in seconds: it has waited that much
     /// longer already.
     overdue: f64,
     /// Packets in flight.

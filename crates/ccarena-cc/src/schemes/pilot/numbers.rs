@@ -94,7 +94,7 @@ numbers! {
 }
 
 impl Numbers {
-    /// With the numbers that depend on it at its preference: between their values at 1 and at 0, in equal ratios. The feedback
+    /// Returns the numbers at its preference: between their values at 1 and at 0, in equal ratios. The feedback
     /// is weaker below 0.5 alone: above it, flows of one kind share worse for it.
     pub fn at_preference(mut self) -> Self {
         let least = 1e-3;

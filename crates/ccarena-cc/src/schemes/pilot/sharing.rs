@@ -1,11 +1,13 @@
-//! What the law does because others may use the link: base probes, the test for competitors, and competing with them.
+//! Behaviour of the law beside other flows: base probes, the test for competitors, and competing with them.
 //!
 //! A **drain** leaves less than a window without its queue for two round trips. It shows the smallest RTT again, to all
-//! flows that drain at the same time, and how much of the queue was the flow's own. If little was, and the delay stays, a
-//! **push** tries whether three times the window brings more of the link while the delay stays: then somebody else holds the
-//! queue up. A few packets leave nothing to drain; where they meet a long queue a packet train tells the same by how fast it
-//! comes back. A flow that has found others **competes** as CUBIC would (RFC 9438), until drains of half of the queue
-//! show that it is its own. While it competes no smallest RTT is forgotten, since the queue is never empty.
+//! flows that drain at the same time, and the flow's own share of the queue. If the share is small and the delay stays,
+//! a **push** follows: it tests whether three times the window brings more of the link while the delay stays. Then
+//! another flow fills the queue.
+//!
+//! A few packets leave nothing to drain. If they meet a long queue, a packet train gives the same evidence by the speed
+//! of its return. A flow that has found others **competes** as CUBIC would (RFC 9438), until drains of half of the
+//! queue show that it is its own. While it competes no smallest RTT is forgotten, since the queue is never empty.
 
 use super::estimates::Estimates;
 use super::numbers::Numbers;
@@ -36,10 +38,10 @@ const FADES: f64 = 0.5;
 /// with a small share of a link packets look slow, too.
 const ONE_PACKET: f64 = 1.2;
 const SLOW_PACKET_S: f64 = 0.015;
-/// So many packets leave nothing to drain.
+/// Number of packets that leave nothing to drain.
 const FEW: f64 = 5.0;
 
-/// What goes on.
+/// Phase of the flow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
     /// The law alone.
@@ -60,7 +62,7 @@ struct Competing {
     epoch: Time,
     /// Drains that found the queue to be the flow's own, in a row.
     alone: f64,
-    /// When the last drain ended.
+    /// Time at which the last drain ended.
     drained: Time,
     /// A loss has come since, and when.
     loss: Option<Time>,
@@ -80,9 +82,9 @@ pub struct Sharing {
     phase: Phase,
     successes: f64,
     competing: Option<Competing>,
-    /// When the queue was last drained.
+    /// Time at which the queue was last drained.
     drained: Time,
-    /// When a packet train was last sent, and how many in a row did not speak for others.
+    /// Time at which a packet train was last sent, and the number in a row without evidence of others.
     train_sent: Time,
     failures: f64,
 }
@@ -101,7 +103,7 @@ impl Default for Sharing {
 }
 
 impl Sharing {
-    /// What is measured now is not what the law's window makes of the path.
+    /// Returns whether current measurements are not the effect of the law's window.
     pub fn frozen(&self) -> bool {
         self.phase != Phase::Law
     }

@@ -4,7 +4,7 @@ use super::estimates::Estimates;
 use super::numbers::Numbers;
 use crate::types::{Dur, Time};
 
-/// How many times as long as with an unchanged RTT a push may last.
+/// Longest push, in multiples of its length at an unchanged RTT.
 const PATIENCE: u64 = 3;
 /// Shortest time of a round trip, and of what is measured over it: a few periods.
 const SHORTEST: Dur = Dur::from_millis(10);
@@ -19,14 +19,14 @@ const TRAIN_S: f64 = 5e-3;
 /// A drain or a push.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trial {
-    /// Its window, and the one before, in packets.
+    /// Window, and the one before, in packets.
     pub window: f64,
     pub before: f64,
     /// RTT in seconds before.
     pub rtt: f64,
     /// Rate before, in packets per second, by Little's law: an average would still know of better times.
     rate: f64,
-    /// From when on its effect is seen, and its end.
+    /// Time from which its effect is visible, and its end.
     seen_from: Time,
     pub until: Time,
     /// Packets that are still to come back before the first one of a push, and half of that one: until then it has no effect.
@@ -35,7 +35,7 @@ pub struct Trial {
     pub train: Option<Train>,
     /// Least RTT in seconds since it began.
     lowest: f64,
-    /// What is seen of its effect: least RTT in seconds, RTT times time, time, packets delivered.
+    /// Measured effect: least RTT in seconds, RTT times time, time, packets delivered.
     pub least: f64,
     delays: f64,
     seconds: f64,
@@ -47,7 +47,7 @@ pub struct Trial {
 pub struct Train {
     /// Packets after the first one.
     packets: f64,
-    /// When the first and the newest one came back.
+    /// Times at which the first and the newest one came back.
     first: Time,
     newest: Time,
 }
@@ -146,8 +146,8 @@ impl Trial {
         (self.rtt - after).min(self.rtt - alone) / (self.rtt - alone).max(0.05 * self.rtt)
     }
 
-    /// What a push says for competitors, in successes. Where capacity varies chance makes pushes succeed or fail now and then,
-    /// whoever holds the queue up.
+    /// Returns the evidence of a push for competitors, in successes. If capacity varies, pushes succeed or fail by
+    /// chance now and then, whoever fills the queue.
     pub fn evidence(&self, numbers: &Numbers, rtt_min: f64) -> f64 {
         let (rate, rtt) = (self.packets / self.seconds.max(1e-3), self.delays / self.seconds.max(1e-3));
         // Neither an outage nor a queue that others drain, or that rising capacity empties, says whose it was.
@@ -179,7 +179,7 @@ mod tests {
     use crate::events::AckInfo;
 
     const RTT_MIN_S: f64 = 0.02;
-    /// Before the trial: two packets in flight that take half a second.
+    /// RTT before the trial: two packets in flight that take half a second.
     const RTT_S: f64 = 0.5;
 
     fn at(ms: u64) -> Time {
@@ -191,7 +191,8 @@ mod tests {
         seen.on_ack(&AckInfo { now: at(ms), rtt: Some(rtt), srtt: rtt, ..AckInfo::default() }, 30.0, true);
     }
 
-    /// What a train of six packets says of which one comes back every `gap_ms` after the two before it did; none without.
+    /// Returns the evidence of a train of six packets, one of which comes back every `gap_ms` after the two before it;
+    /// none come back without `gap_ms`.
     fn evidence(gap_ms: Option<u64>, rtt_s: f64) -> f64 {
         evidence_by(&Numbers::DEFAULT, gap_ms, rtt_s)
     }
@@ -238,7 +239,8 @@ mod tests {
         assert_eq!(evidence(Some(10), RTT_MIN_S).to_bits(), 0, "capacity has risen");
     }
 
-    /// What a push says that brings three times the rate at an unchanged RTT, but for one tick at `dip_s`.
+    /// Returns the evidence of a push that brings three times the rate at an unchanged RTT, except for one tick at
+    /// `dip_s`.
     fn push(dip_s: f64) -> f64 {
         let mut seen = Estimates::new(1448);
         heard(&mut seen, 0, RTT_S);

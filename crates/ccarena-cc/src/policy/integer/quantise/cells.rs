@@ -73,7 +73,7 @@ impl Builder<'_> {
 }
 
 impl Placed {
-    /// What lies `numbers` further.
+    /// Returns the place `numbers` further.
     fn after(self, numbers: usize) -> Self {
         Self { place: self.place + numbers, bits: self.bits }
     }
