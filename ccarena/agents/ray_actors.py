@@ -41,7 +41,7 @@ class Crew:
         self._failures = [0] * count
         now_s = time.monotonic()
         self._waiting: dict[int, float] = dict.fromkeys(range(count), now_s)
-        """Actors from which nothing has been heard yet, and since when."""
+        """Actors that have not answered yet, and since when."""
         self._alone_s: float | None = now_s
         self._looked_s, self._say_after_s = now_s, _WAITING_S
 

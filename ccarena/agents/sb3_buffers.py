@@ -39,7 +39,7 @@ class TimedVecEnv(Sb3VecEnv):
         observations, rewards, dones, infos = super().step_wait()
         floor = self._config.reward_floor
         self.rewards = rewards if floor is None else np.maximum(rewards, np.float32(floor))
-        # Rewards of 1 for ever are then worth 1, whatever γ: values are averages.
+        # A constant reward of 1 then has the value 1 for any γ: values are averages.
         rewards = self.rewards * np.float32(self._config.reward_scale * (1.0 - self._config.gamma))
         if self._config.discount == "time":
             gamma, unit_s = self._config.gamma, self._config.discount_unit_s

@@ -28,21 +28,36 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         epilog=f"{GRAMMAR}\n{GROUPS}\n\n{bottlenecks.GRAMMAR}",
         **kwargs,
     )
-    parser.add_argument("entries", nargs="*", metavar="ENTRANT", help="each meets each, and itself")
+    parser.add_argument(
+        "entries", nargs="*", metavar="ENTRANT", help="competitors: every pair runs, and each against itself"
+    )
     parser.add_argument(
         "--link", action="append", default=[], metavar="LINK", help=f"a bottleneck; repeatable ({bottlenecks.DEFAULT})"
     )
     parser.add_argument(
-        "--scenario", action="append", default=[], type=Path, metavar="FILE.yaml", help="its links instead; repeatable"
+        "--scenario",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE.yaml",
+        help="use this scenario's links instead; repeatable",
     )
     add_options(parser)
-    parser.add_argument("--group", action="append", default=[], metavar="GROUP", help="a match of its own; repeatable")
+    parser.add_argument(
+        "--group",
+        action="append",
+        default=[],
+        metavar="GROUP",
+        help="run this group of competitors as one match; repeatable",
+    )
     parser.add_argument(
         "--rtt-ms", nargs="+", default=[], metavar="T,T",
         help="base RTTs of a match's flows, in every rotation: 20,80 (the link's own for all)",
     )  # fmt: skip
-    parser.add_argument("--stagger-s", type=float, default=10.0, metavar="S", help="from one start to the next (10)")
-    parser.add_argument("--duration-s", type=float, default=60.0, metavar="S", help="time with all flows there (60)")
+    parser.add_argument(
+        "--stagger-s", type=float, default=10.0, metavar="S", help="time from one start to the next (10)"
+    )
+    parser.add_argument("--duration-s", type=float, default=60.0, metavar="S", help="time with all flows running (60)")
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="repetitions (3)")
     parser.add_argument("--threads", type=int, default=2, metavar="N", help="runs at once (2)")
     parser.add_argument(

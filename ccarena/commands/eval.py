@@ -68,7 +68,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "--schemes",
         nargs="*",
         metavar="ENTRANT",
-        help="beside the policies (those of their configurations, or cubic bbr reno)",
+        help="schemes to compare with (those of the configurations, or cubic bbr reno)",
     )
     parser.add_argument(
         "--seeds", type=int, metavar="N", help="repetitions per link (5), or of the scenario, from its own seed on (1)"

@@ -32,11 +32,11 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     told = "; ".join(f"{name}: {what}" for name, what in TARGETS.items())
     parser.add_argument("--to", choices=list(TARGETS), required=True, help=told)
     parser.add_argument("--out", type=folder, metavar="DIR", help="folder for the files (export/NAME)")
-    parser.add_argument("--name", help="of files and functions (the scheme's)")
+    parser.add_argument("--name", help="name of files and functions (the scheme's)")
     parser.add_argument("--json", action="store_true", help="print files and costs as JSON")
     parser.add_argument("--decisions", type=int, default=4096, metavar="N", help="c, kernel: recorded decisions (4096)")
     parser.add_argument(
-        "--duration-s", type=float, metavar="S", help="c, kernel: of each whole run (the link set's own)"
+        "--duration-s", type=float, metavar="S", help="c, kernel: length of each whole run (the link set's own)"
     )
 
 

@@ -55,7 +55,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         metavar="FILE",
         help="CASES.json, recorded runs (docs/fidelity.md); with --live scenarios in YAML (a usual set)",
     )
-    parser.add_argument("--traces", type=Path, metavar="DIR", help="where their traces are, besides the usual places")
+    parser.add_argument("--traces", type=Path, metavar="DIR", help="folder of their traces, besides the usual ones")
     parser.add_argument("--json", type=Output(), metavar="OUT", help="write every case with its errors")
     parser.add_argument(
         "--plot", type=Output(".html"), metavar="FILE", help="simulated against measured: .html, .png, .svg"
@@ -70,29 +70,29 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "--filter", "--only", default="", metavar="TEXT", help="only cases with these words in their names"
     )
     parser.add_argument("--limit", type=int, metavar="N", help="only the first N of them")
-    parser.add_argument(
-        "--offsets", type=int, metavar="N", help="starts to run of each case (sim: 9, kernel: 1, --live: 5)"
-    )
+    parser.add_argument("--offsets", type=int, metavar="N", help="starts of each case (sim: 9, kernel: 1, --live: 5)")
     parser.add_argument("--jobs", type=int, metavar="N", help="runs at once (sim: one per core, kernel: 1)")
     parser.add_argument(
         "--backend",
         choices=[name for name, each in BACKENDS.items() if each.records],
         default=SIM,
-        help="what is held against recordings; kernel: Linux TCP over the emulated link, in real time, as root (sim)",
+        help="what to compare with recordings; kernel: Linux TCP over the emulated link, in real time, as root (sim)",
     )
     parser.add_argument(
         "--live", action="store_true", help="run the scenarios on the kernel now, in real time, as root"
     )
-    parser.add_argument("--repeats", type=int, default=2, metavar="N", help="--live: runs on the kernel of each (2)")
+    parser.add_argument(
+        "--repeats", type=int, default=2, metavar="N", help="--live: runs of each scenario on the kernel (2)"
+    )
     parser.add_argument(
         "--wide",
         action="store_true",
         help="--live: beside the usual set queues with management and marks, several flows that come and go, higher "
         "rates, transfers, random loss and more schemes",
     )
-    parser.add_argument("--policy", metavar="POLICY_OR_RUN", help="--live: what decides for ACCT (α = 5 always)")
+    parser.add_argument("--policy", metavar="POLICY_OR_RUN", help="--live: policy for ACCT (constant α = 5)")
     parser.add_argument(
-        "--duration-s", type=float, default=15.0, metavar="S", help="--live: of the usual set's runs (15)"
+        "--duration-s", type=float, default=15.0, metavar="S", help="--live: length of the usual set's runs (15)"
     )
 
 

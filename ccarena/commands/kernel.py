@@ -26,7 +26,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     parser = subparsers.add_parser("kernel", **kwargs)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="what", required=True)
 
-    attach = commands.add_parser("attach", help="give this machine the congestion controls, until detach (root)")
+    attach = commands.add_parser("attach", help="attach the congestion controls to this machine, until detach (root)")
     attach.add_argument(
         "--unrestricted", action="store_true", help="every user may choose them, not only those with CAP_NET_ADMIN"
     )
@@ -38,7 +38,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "--deadline-ms",
         type=float,
         metavar="MS",
-        help="CUBIC takes over when the bridge daemon is silent for so long (200)",
+        help="silence of the bridge daemon after which CUBIC takes over (200)",
     )
 
     attach.add_argument(
@@ -48,11 +48,11 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "--changes-per-s",
         type=int,
         metavar="N",
-        help="of a user's sockets that open or close, told to the daemon at once; 0: no bound (2000)",
+        help="most of a user's sockets that open or close reported at once; 0: no bound (2000)",
     )
 
     load = commands.add_parser(
-        "load", help="make a policy a congestion control that thinks in the kernel, until unload or detach (root)"
+        "load", help="load a policy as a congestion control in the kernel, until unload or detach (root)"
     )
     load.add_argument(
         "policy",
@@ -60,7 +60,10 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         help="a policy file, a run, a shipped policy's name, or an image of `ccarena export`",
     )
     load.add_argument(
-        "--as", dest="name", metavar="NAME", help="of the congestion control (the scheme's); a policy there is replaced"
+        "--as",
+        dest="name",
+        metavar="NAME",
+        help="name of the congestion control (the scheme's); a loaded policy is replaced",
     )
     load.add_argument(
         "--unrestricted", action="store_true", help="every user may choose it, not only those with CAP_NET_ADMIN"
@@ -71,35 +74,37 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     load.add_argument("--desired-mbps", type=float, metavar="R", help="rate that ACCT asks routers for (10000)")
     load.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="a run-time parameter")
 
-    unload = commands.add_parser("unload", help="take a loaded policy back, or all; open sockets keep what they have")
+    unload = commands.add_parser("unload", help="unload a policy, or all; open sockets keep what they have")
     unload.add_argument("name", nargs="?", metavar="NAME", help="the congestion control (all)")
 
-    stats = commands.add_parser("stats", help="what loaded policies have decided, and how long it took")
+    stats = commands.add_parser("stats", help="decisions of loaded policies, and their time")
     stats.add_argument("name", nargs="?", metavar="NAME", help="the congestion control (all)")
     stats.add_argument("--json", action="store_true", help="print JSON")
 
-    status = commands.add_parser("status", help="what is attached, and which policies are loaded")
+    status = commands.add_parser("status", help="attached congestion controls and loaded policies")
     status.add_argument("--json", action="store_true", help="print JSON")
 
     commands.add_parser(
         "detach",
-        help="take everything back, from net.ipv4.tcp_congestion_control too; open sockets keep what they have",
+        help="detach everything, from net.ipv4.tcp_congestion_control too; open sockets keep what they have",
     )
 
-    weight = commands.add_parser("weight", help="weigh sockets of the weighted congestion controls")
-    weight.add_argument("weight", metavar="WEIGHT", help="above 0 and at most 1000; none takes it back")
+    weight = commands.add_parser("weight", help="set weights of sockets of the weighted congestion controls")
+    weight.add_argument("weight", metavar="WEIGHT", help="weight above 0 and at most 1000; none removes it")
     of = weight.add_mutually_exclusive_group()
-    of.add_argument("--mark", type=int, metavar="N", help="of sockets with this SO_MARK")
-    of.add_argument("--cgroup", type=Path, metavar="DIR", help="of sockets made in this cgroup")
+    of.add_argument("--mark", type=int, metavar="N", help="sockets with this SO_MARK")
+    of.add_argument("--cgroup", type=Path, metavar="DIR", help="sockets made in this cgroup")
 
     daemon = commands.add_parser(
         "daemon",
         help="drive the sockets that have chosen ccarena, until interrupted; there can be one daemon",
     )
     daemon.add_argument("who", metavar="SCHEME_OR_POLICY", help="a scheme, a policy file, or a run's name or folder")
-    daemon.add_argument("--action", type=float, metavar="A", help="of a learned scheme without a policy: always this")
-    daemon.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="of the scheme")
-    daemon.add_argument("--weight", type=float, metavar="W", help="of a weighted scheme")
+    daemon.add_argument(
+        "--action", type=float, metavar="A", help="constant action of a learned scheme without a policy"
+    )
+    daemon.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="parameter of the scheme")
+    daemon.add_argument("--weight", type=float, metavar="W", help="weight of a weighted scheme")
     daemon.add_argument("--desired-mbps", type=float, metavar="R", help="rate that ACCT asks routers for")
 
 

@@ -60,36 +60,40 @@ def add_parser(subparsers: Any, **options: Any) -> None:
     sub.add_argument(
         "--policies", nargs="*", metavar="ENTRANT", help="policies, and folders of them (the shipped ones)"
     )
-    sub.add_argument("--delays-ms", nargs="+", type=float, default=[20.0], metavar="MS", help="one way (20)")
-    sub.add_argument("--buffers", nargs="+", type=int, default=[100, 1000], metavar="PACKETS", help="(100 1000)")
-    sub.add_argument("--duration-s", type=float, default=60.0, metavar="S", help="of every run (60)")
+    sub.add_argument(
+        "--delays-ms", nargs="+", type=float, default=[20.0], metavar="MS", help="one-way propagation delays (20)"
+    )
+    sub.add_argument(
+        "--buffers", nargs="+", type=int, default=[100, 1000], metavar="PACKETS", help="queue limits (100 1000)"
+    )
+    sub.add_argument("--duration-s", type=float, default=60.0, metavar="S", help="length of every run (60)")
     sub.add_argument("--seeds", type=int, default=5, metavar="N", help="repetitions alone (5)")
     sub.add_argument("--meeting-seeds", type=int, metavar="N", help="repetitions of every pair (2; in real time 0)")
-    sub.add_argument("--backend", choices=BACKENDS, default=SIM, help=f"where to run ({SIM})")
+    sub.add_argument("--backend", choices=BACKENDS, default=SIM, help=f"backend of the runs ({SIM})")
     sub.add_argument("--threads", type=int, metavar="N", help="runs at once (2; in real time 1)")
     executors.add_options(sub)
 
     sub = action("rank", "rank what is stored, and print the table")
     sub.add_argument("--group", default=OVERALL, help=f'"{OVERALL}" (default), a class of traces or "trace NAME"')
-    sub.add_argument("--backend", choices=BACKENDS, default=SIM, help=f"whose results ({SIM})")
+    sub.add_argument("--backend", choices=BACKENDS, default=SIM, help=f"backend of the results ({SIM})")
     sub.add_argument("--json", action="store_true", help="print the whole ranking as JSON instead of a table")
 
     sub = action("page", "write the leaderboard as pages that need no network")
     sub.add_argument("out", type=folder, metavar="DIR", help="folder; open its index.html")
 
     sub = action("serve", "show the leaderboard's pages over the store, as they are now; it reads only")
-    sub.add_argument("--port", type=int, default=8311, help="on this machine alone (8311; 0 for any free one)")
+    sub.add_argument("--port", type=int, default=8311, help="port on this machine alone (8311; 0 for any free one)")
     sub.add_argument(
         "--submissions", type=folder, metavar="FOLDER",
         help=f"take submissions into this folder, from whoever has the token ({TOKEN}, else a new one that is printed)",
     )  # fmt: skip
 
     sub = action("export", "write every run as a table: .csv or .parquet, and .json beside it for what the rows name")
-    sub.add_argument("out", type=Output(".csv"), metavar="FILE", help="such as results.csv")
-    sub.add_argument("--means", action="store_true", help="means over seeds instead, for people to read; .csv alone")
+    sub.add_argument("out", type=Output(".csv"), metavar="FILE", help="file to write, such as results.csv")
+    sub.add_argument("--means", action="store_true", help="write means over seeds with readable names; only to .csv")
 
     sub = action("import", "take results of others, after running a sample of them again")
-    sub.add_argument("file", type=Path, metavar="FILE", help="what `export` wrote: .csv or .parquet, with its .json")
+    sub.add_argument("file", type=Path, metavar="FILE", help="file of `export`: .csv or .parquet, with its .json")
     _sampled(sub, "runs to repeat, and one at least of each entrant on each class of traces; 0 trusts the file (10)")
     sub.add_argument(
         "--policies", nargs="*", metavar="ENTRANT", help="policies, and folders of them (the shipped ones)"
@@ -97,21 +101,23 @@ def add_parser(subparsers: Any, **options: Any) -> None:
 
     sub = actions.add_parser("submit", help=SUBMIT, description=SUBMIT)
     sub.add_argument("policy", metavar="ENTRANT", help=POLICY_HELP)
-    sub.add_argument("--out", type=Output(".json"), metavar="FILE", help="(NAME.submission.json)")
-    sub.add_argument("--name", metavar="NAME", help="on the leaderboard: a-z, 0-9, '.', '_', '-' (the file's)")
-    sub.add_argument("--author", default="", metavar="TEXT", help="who submits")
-    sub.add_argument("--note", default="", metavar="TEXT", help="what readers are to know")
+    sub.add_argument("--out", type=Output(".json"), metavar="FILE", help="file to write (NAME.submission.json)")
+    sub.add_argument("--name", metavar="NAME", help="name on the leaderboard: a-z, 0-9, '.', '_', '-' (the file's)")
+    sub.add_argument("--author", default="", metavar="TEXT", help="name of the submitter")
+    sub.add_argument("--note", default="", metavar="TEXT", help="note for readers")
     sub.add_argument("--traces", nargs="+", default=[], metavar="PRESET", help="generated traces (all)")
-    sub.add_argument("--delays-ms", nargs="+", type=float, default=[20.0], metavar="MS", help="one way (20)")
-    sub.add_argument("--buffers", nargs="+", type=int, default=[100], metavar="PACKETS", help="(100)")
-    sub.add_argument("--duration-s", type=float, default=30.0, metavar="S", help="of every run (30)")
+    sub.add_argument(
+        "--delays-ms", nargs="+", type=float, default=[20.0], metavar="MS", help="one-way propagation delays (20)"
+    )
+    sub.add_argument("--buffers", nargs="+", type=int, default=[100], metavar="PACKETS", help="queue limits (100)")
+    sub.add_argument("--duration-s", type=float, default=30.0, metavar="S", help="length of every run (30)")
     sub.add_argument("--seeds", type=int, default=2, metavar="N", help="repetitions (2)")
     _limits(sub)
 
     sub = actions.add_parser("verify", help=VERIFY, description=VERIFY)
-    sub.add_argument("file", type=Path, metavar="FILE", help="what `submit` wrote")
+    sub.add_argument("file", type=Path, metavar="FILE", help="file of `submit`")
     _sampled(sub, "runs to repeat, and one at least of each class of traces; all must agree (10)")
-    sub.add_argument("--keep", type=folder, metavar="FOLDER", help="put the policy here once all agree")
+    sub.add_argument("--keep", type=folder, metavar="FOLDER", help="folder for the policy, once all runs agree")
     _limits(sub)
 
 

@@ -29,11 +29,14 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     parser = subparsers.add_parser("parity", **kwargs)
     parser.add_argument("policy", metavar="ENTRANT", help=POLICY_HELP)
     parser.add_argument("--decisions", type=int, default=4096, metavar="N", help="recorded decisions (4096)")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the links they are recorded on (1)")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the links they are recorded on (1)")
     parser.add_argument(
-        "--link-sets", nargs="*", metavar="LINK_SET", help="of the whole runs (the record's); none without a name"
+        "--link-sets",
+        nargs="*",
+        metavar="LINK_SET",
+        help="link sets of whole runs (the configuration's); without a name, no whole runs",
     )
-    parser.add_argument("--duration-s", type=float, metavar="S", help="of each whole run (the link set's own)")
+    parser.add_argument("--duration-s", type=float, metavar="S", help="length of each whole run (the link set's own)")
     parser.add_argument("--json", type=Output(), metavar="OUT", help="write the figures as JSON to OUT")
 
 

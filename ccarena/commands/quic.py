@@ -26,8 +26,8 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "serve",
         help="send data to clients, until interrupted; prints lines of JSON, the first with address and fingerprint",
     )
-    serve.add_argument("--listen", metavar="ADDRESS:PORT", help="where (127.0.0.1:4433)")
-    serve.add_argument("--scheme", metavar="NAME", help="of connections that ask for none (cubic)")
+    serve.add_argument("--listen", metavar="ADDRESS:PORT", help="address to listen on (127.0.0.1:4433)")
+    serve.add_argument("--scheme", metavar="NAME", help="scheme of connections that ask for none (cubic)")
     serve.add_argument(
         "--policy",
         action="append",
@@ -43,11 +43,13 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     get = commands.add_parser(
         "get", help="get data over several connections, each with its own scheme, requirement or weight"
     )
-    get.add_argument("remote", metavar="ADDRESS:PORT", help="the server's")
-    get.add_argument("--connections", type=int, metavar="N", help="how many (as many as the longest option's values)")
+    get.add_argument("remote", metavar="ADDRESS:PORT", help="address of the server")
+    get.add_argument(
+        "--connections", type=int, metavar="N", help="number of connections (as many as the longest option's values)"
+    )
     get.add_argument("--scheme", action="append", default=[], metavar="NAME", help=f"congestion control; {MANY}")
     get.add_argument("--policy", action="append", default=[], metavar="NAME", help="one of the server's policies")
-    get.add_argument("--bytes", action="append", default=[], metavar="N", help="how much; without end if not given")
+    get.add_argument("--bytes", action="append", default=[], metavar="N", help="bytes to get; endless if not given")
     get.add_argument("--desired-mbps", action="append", default=[], metavar="R", help="rate that the application wants")
     get.add_argument(
         "--change",
@@ -66,16 +68,16 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     )
     get.add_argument("--fingerprint", metavar="SHA256", help="accept the server with this key only (any)")
     for one in (serve, get):
-        one.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="of the scheme")
+        one.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="parameter of the scheme")
         one.add_argument(
             "--requirement",
             action="append",
             default=[],
             metavar="MIN:MAX",
-            help="of Hercules, in Mbit/s, such as 10:15",
+            help="requirement for Hercules, in Mbit/s, such as 10:15",
         )
-        one.add_argument("--weight", action="append", default=[], metavar="W", help="of a weighted scheme")
-        one.add_argument("--interval-s", metavar="S", help="a line about every connection so often (none)")
+        one.add_argument("--weight", action="append", default=[], metavar="W", help="weight of a weighted scheme")
+        one.add_argument("--interval-s", metavar="S", help="interval of a line about every connection (none)")
         one.add_argument("--mtu", type=int, metavar="BYTES", help="UDP payload of a full packet (1472)")
 
 

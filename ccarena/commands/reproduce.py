@@ -59,7 +59,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         help="PAPER/NAME, PAPER for all of a paper, or the path of a suite's YAML file",
     )
     parser.add_argument("--all", action="store_true", help="every suite")
-    parser.add_argument("--list", action="store_true", help="list the suites and leave")
+    parser.add_argument("--list", action="store_true", help="list the suites and stop")
     parser.add_argument(
         "--backend",
         choices=BACKENDS,

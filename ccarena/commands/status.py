@@ -40,7 +40,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     parser.add_argument(
         "--ray-address",
         metavar="ADDRESS",
-        help="of a cluster's dashboard, such as http://head:8265: RUN is a job there",
+        help="address of a cluster's dashboard, such as http://head:8265: RUN is a job there",
     )
     parser.add_argument("--lines", type=int, metavar="N", help="lines of the job's log (5)")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -144,7 +144,7 @@ def _jobs(address: str, job: str | None, lines: int) -> dict[str, Any]:
             raise MissingDependencyError.for_extra("ray[default]", "cluster", "status of a job on a cluster") from error
         if job is not None and "status code 404" in reason:
             listed = f"`ccarena status --ray-address {address}` lists those that are there"
-            raise ConfigError(f"{address} knows no job {job}; {listed}") from error
+            raise ConfigError(f"{address} has no job {job}; {listed}") from error
         raise ConfigError(f"{job or 'jobs'} at {address}: {reason}; {_DASHBOARD}") from error
     began = info.start_time
     return {

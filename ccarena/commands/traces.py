@@ -67,9 +67,9 @@ def add_parser(subparsers: Any, **options: Any) -> None:
     )
 
     sub = action("generate", "draw a synthetic cellular trace from a preset")
-    sub.add_argument("preset", help="a name that `ccarena traces list` shows")
+    sub.add_argument("preset", help="preset from `ccarena traces list`")
     _add_generator(sub)
-    sub.add_argument("--out", type=Output(), help="default PRESET-SEED.trace")
+    sub.add_argument("--out", type=Output(), help="file to write (PRESET-SEED.trace)")
 
     sub = action("convert", "turn a table of rates, or another tool's log or trace, into a trace")
     _add_convert(sub)
@@ -81,32 +81,34 @@ def add_parser(subparsers: Any, **options: Any) -> None:
 
 
 def _add_convert(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("table", type=Path, help="CSV, TSV or white-space separated file, or what a --format reads")
+    sub.add_argument("table", type=Path, help="CSV, TSV or white-space separated file, or a file in a --format")
     sub.add_argument(
         "--out",
         type=Output(),
         help="default: the table's name with .trace; NAME.json takes the rates, as a service of steps",
     )
     known = "; ".join(f"{known.name}: {known.summary}" for known in formats.FORMATS)
-    sub.add_argument("--format", help=f"what the file is, if it does not show ({known})")
-    sub.add_argument("--from", dest="start", default="", metavar="TIME", help="seconds from the start, or as in --time")
-    sub.add_argument("--until", dest="end", default="", metavar="TIME", help="as --from")
+    sub.add_argument("--format", help=f"format of the file, if it is not recognised ({known})")
+    sub.add_argument(
+        "--from", dest="start", default="", metavar="TIME", help="start of the part, in seconds or as in --time"
+    )
+    sub.add_argument("--until", dest="end", default="", metavar="TIME", help="end of the part, as --from")
     sub.add_argument(
         "--max-mbps", type=float, default=MAX_MBPS, help="refuse rates above this, as faults (%(default)g)"
     )
     sub.add_argument("--burstiness", type=float, default=0.0, help="CV of the rate within a row (%(default)s: even)")
-    sub.add_argument("--seed", type=int, default=0, help="of --burstiness (%(default)s)")
+    sub.add_argument("--seed", type=int, default=0, help="seed of --burstiness (%(default)s)")
     tables = sub.add_argument_group("tables", "which change what the format says")
     tables.add_argument("--rate", metavar="COLUMN", help="column of the rate: header name, or number from 0")
-    tables.add_argument("--unit", choices=(*UNITS, "bytes"), help="of the rate; bytes: per row")
+    tables.add_argument("--unit", choices=(*UNITS, "bytes"), help="unit of the rate; bytes: per row")
     tables.add_argument("--interval", metavar="COLUMN", help="column of each row's length")
     tables.add_argument("--time", metavar="COLUMN", help="column of each row's start: numbers or date-times")
-    tables.add_argument("--time-unit", choices=tuple(TIME_UNITS), help="of --interval, and of numbers in --time")
+    tables.add_argument("--time-unit", choices=tuple(TIME_UNITS), help="unit of --interval, and of numbers in --time")
     tables.add_argument(
-        "--time-format", metavar="FORMAT", help="of --time, as strptime takes it: %%d/%%m/%%Y %%H:%%M:%%S"
+        "--time-format", metavar="FORMAT", help="format of --time for strptime: %%d/%%m/%%Y %%H:%%M:%%S"
     )
-    tables.add_argument("--interval-s", type=float, help="length of all rows, without such columns")
-    tables.add_argument("--delimiter", help="default comma; tab; space for any white space")
+    tables.add_argument("--interval-s", type=float, help="length of all rows, if no column has it")
+    tables.add_argument("--delimiter", help="separator of columns: comma (default), tab, or space for any white space")
     tables.add_argument("--header", action=argparse.BooleanOptionalAction, default=None, help="the first row has names")
     condition = "COLUMN=VALUE, or != < <= > >= in place of =; may be repeated"
     tables.add_argument(
@@ -117,10 +119,14 @@ def _add_convert(sub: argparse.ArgumentParser) -> None:
         help=f"leave out other rows, time included: {condition}",
     )
     tables.add_argument(
-        "--drop", action="append", default=[], metavar="CONDITION", help="leave out such rows, time included"
+        "--drop",
+        action="append",
+        default=[],
+        metavar="CONDITION",
+        help="leave out rows for which this holds, time included",
     )
     gaps = "; ".join(f"{name}: {what}" for name, what in GAPS.items())
-    tables.add_argument("--gaps", choices=tuple(GAPS), default="refuse", help=f"in --time ({gaps})")
+    tables.add_argument("--gaps", choices=tuple(GAPS), default="refuse", help=f"treatment of gaps in --time ({gaps})")
     tables.add_argument(
         "--max-gap",
         type=float,
@@ -158,7 +164,7 @@ GENERATOR = ("duration_s", "seed", "mean_mbps")
 
 def _add_generator(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--duration-s", type=float, default=300.0, help="length of a generated trace (%(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="of a generated trace (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of a generated trace (%(default)s)")
     parser.add_argument("--mean-mbps", type=float, help="scales a generated trace's rates to this mean")
 
 
@@ -388,7 +394,7 @@ def _traces(args: argparse.Namespace) -> dict[str, Iterable[NDArray[np.uint32]]]
             file = files.find(name, generated)
         except TraceError as error:
             if name not in generated:
-                raise TraceError(f"{error}{problem and f'; presets are out of reach: {problem}'}") from error
+                raise TraceError(f"{error}{problem and f'; no presets: {problem}'}") from error
             traces[name] = [presets.generate(name, args.duration_s, args.seed, args.mean_mbps)]
         else:
             traces[name] = files.chunks(file)

@@ -39,7 +39,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "--config", metavar="NAME_OR_FILE", default="acct", help=f"a YAML file, or one of: {names} (default: acct)"
     )
     parser.add_argument(
-        "--resume", action="store_true", help="go on with the run in --out (default: the newest runs/NAME)"
+        "--resume", action="store_true", help="continue the run in --out (default: the newest runs/NAME)"
     )
     parser.add_argument(
         "--leave-out",
@@ -49,7 +49,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     parser.add_argument(
         "--ray-address",
         metavar="ADDRESS",
-        help="with --executor ray: the cluster, as ray.address (RAY_ADDRESS; else Ray starts on this machine)",
+        help="with --executor ray: cluster, as ray.address (RAY_ADDRESS; else Ray starts on this machine)",
     )
     parser.add_argument("--print-config", action="store_true", help="print the effective configuration and stop")
     parser.set_defaults(overrides=[], train_parser=parser)

@@ -32,26 +32,30 @@ FIXED = ("config", "space", "samples", "seeds", "search", "scheduler", "validati
 def add_parser(subparsers: Any, **kwargs: Any) -> None:
     """Declares the command's own options; every other `--KEY VALUE` is an override of the configuration."""
     parser = subparsers.add_parser("tune", **kwargs)
-    parser.add_argument("--config", metavar="NAME_OR_FILE", default="acct", help="what is trained (acct)")
-    parser.add_argument("--space", type=Path, metavar="FILE", help="the space, a YAML file (docs/cluster.md)")
-    parser.add_argument("--samples", type=int, default=16, metavar="N", help="trials (16); of a grid, of all of it")
+    parser.add_argument("--config", metavar="NAME_OR_FILE", default="acct", help="configuration to train (acct)")
+    parser.add_argument("--space", type=Path, metavar="FILE", help="search space, a YAML file (docs/cluster.md)")
+    parser.add_argument(
+        "--samples", type=int, default=16, metavar="N", help="trials (16), or repetitions of a whole grid"
+    )
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="trainings per trial, seeds 1 to N (3)")
-    parser.add_argument("--search", choices=SEARCHES, default="random", help="who draws trials (random)")
+    parser.add_argument("--search", choices=SEARCHES, default="random", help="search that draws trials (random)")
     parser.add_argument(
         "--scheduler",
         choices=SCHEDULERS,
         default="asha",
-        help="asha ends trials whose mean over seeds falls behind (arXiv:1810.05934); none ends none (asha)",
+        help="asha ends trials whose mean over seeds falls behind (arXiv:1810.05934); none ends no trial (asha)",
     )
     parser.add_argument("--validations", type=int, default=9, metavar="N", help="comparisons during a training (9)")
     parser.add_argument(
         "--out",
         type=folder_or_url,
         metavar="DIR_OR_URL",
-        help="the sweep's folder, which every machine reaches, or its URL, such as s3://bucket/sweep (runs/tune-NAME)",
+        help="folder of the sweep, shared by all machines, or its URL, such as s3://bucket/sweep (runs/tune-NAME)",
     )
-    parser.add_argument("--resume", action="store_true", help="go on with the sweep in --out, as it was started")
-    parser.add_argument("--ray-address", metavar="ADDRESS", help="the cluster (RAY_ADDRESS; else this machine)")
+    parser.add_argument("--resume", action="store_true", help="continue the sweep in --out, as it was started")
+    parser.add_argument(
+        "--ray-address", metavar="ADDRESS", help="address of the cluster (RAY_ADDRESS; else this machine)"
+    )
     parser.set_defaults(overrides=[])
 
 

@@ -143,4 +143,4 @@ def _describe(annotation: Any, metadata: list[Any] | tuple[Any, ...] = ()) -> st
         return f"a list of {len(args)}, each item {_describe(args[0])}"
     if origin is dict:
         return "a mapping" if args[1] is Any else f"a mapping, each value {_describe(args[1])}"
-    raise TypeError(f"no words for the type {annotation}: teach ccarena.configs.keys about it")
+    raise TypeError(f"no description of the type {annotation}: add one to ccarena.configs.keys")

@@ -187,9 +187,7 @@ def _nearest(key: str, options: Sequence[str] = ()) -> str:
 def _read(name: str, parents: tuple[str, ...]) -> dict[str, Any]:
     """Returns the mapping behind a name or file, merged over its base."""
     if name in parents:
-        raise ConfigError(
-            f"{parents[-1]}: {BASE_KEY} = {name}: goes round in a circle ({' -> '.join((*parents, name))})"
-        )
+        raise ConfigError(f"{parents[-1]}: {BASE_KEY} = {name}: refers to itself ({' -> '.join((*parents, name))})")
     text, origin = _text_of(name, parents)
     data = parse(text, origin)
     data = {} if data is None else data

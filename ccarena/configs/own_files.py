@@ -96,7 +96,7 @@ def _list(folder: Path) -> Mapping[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{folder / LIST}: cannot be read: {error}; put the file back as it was") from error
+        raise ConfigError(f"{folder / LIST}: cannot be read: {error}; restore the file") from error
 
 
 def _names(config: TrainConfig) -> dict[Path, str]:
@@ -132,7 +132,7 @@ def _read(file: Path) -> bytes:
     try:
         return read_bytes(file)
     except OSError as error:
-        raise ConfigError(f"{file}: cannot be read: {error.strerror}; put the file back, or name another") from error
+        raise ConfigError(f"{file}: cannot be read: {error.strerror}; restore the file, or name another") from error
 
 
 def _digest(data: bytes) -> str:

@@ -22,7 +22,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"allow_abbrev": False, **kwargs})
-        # So that `--link -5mbps` and `--rtt-ms -1,20` are told what is wrong with them, as `--seeds -1` is.
+        # Gives `--link -5mbps` and `--rtt-ms -1,20` the same error as `--seeds -1`.
         self._negative_number_matcher = re.compile(r"-\.?\d")
 
     def error(self, message: str) -> NoReturn:

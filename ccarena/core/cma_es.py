@@ -37,7 +37,7 @@ class Settings(Protocol):
 
 
 class CmaEs:
-    """A search that is asked for candidates and told their scores; numbers from `weights` on stay between 0 and 1."""
+    """Search that proposes candidates and takes their scores; numbers from `weights` on stay between 0 and 1."""
 
     def __init__(self, start: Vectors, weights: int, config: Settings, seed: int) -> None:
         rng = np.random.Generator(np.random.PCG64([seed, 2]))

@@ -96,7 +96,7 @@ def scratch() -> Iterator[Path]:
     for entry in Path(tempfile.gettempdir()).glob("ccarena-*-*"):
         if match := _SCRATCH.fullmatch(entry.name):
             _remove_if_stale(entry, int(match[1]))
-    # A browser may still write there when it is told to end.
+    # A browser may still write there while it ends.
     with tempfile.TemporaryDirectory(prefix=f"ccarena-{os.getpid()}-", ignore_cleanup_errors=True) as folder:
         handle = os.open(folder, os.O_RDONLY)
         try:

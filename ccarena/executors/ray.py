@@ -55,7 +55,7 @@ _SLOW_AT_LEAST_S = 2.0
 
 def module(purpose: str = "--executor ray") -> ModuleType:
     """Returns Ray's package. Raises MissingDependencyError without it."""
-    # Ray would report its use to its makers, if it is not told otherwise.
+    # By default Ray reports its use to its makers.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # And it would run workers at the lowest priority, which threads of one process do not have either.
     os.environ.setdefault("RAY_worker_niceness", "0")

@@ -444,7 +444,7 @@ def _spec(who: str) -> Any:
 def _unknown(written: _Written, where: str) -> CcarenaError:
     who = written.who
     if not who:
-        return ConfigError(f"{where}: names nobody; expected a scheme or a policy")
+        return ConfigError(f"{where}: has no name; expected a scheme or a policy")
     if _spec(who) is not None:
         return ConfigError(
             f"{where}: {who} is learned, and no policy of that name is here; name its policy (runs/NAME), or an action "

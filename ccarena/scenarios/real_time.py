@@ -135,7 +135,7 @@ class RealTimeRun:
                 self.close()
                 return None
             else:
-                raise RunnerError(f"{self._program} began twice")
+                raise RunnerError(f"{self._program} started twice")
 
     def drain(self) -> list[Decision]:
         """Returns the decisions that have become due since the last `wait`, without waiting for more."""
@@ -193,7 +193,7 @@ class RealTimeRun:
                 raise RunnerError("the run was closed")
             if not self._readable(max(0.0, self._deadline_s - time.monotonic())):
                 raise RunnerError(
-                    f"{self._program} said nothing until {SILENCE_S:g} s after the run's end and was stopped; is the "
+                    f"{self._program} was silent until {SILENCE_S:g} s after the run's end and was stopped; is the "
                     f"machine overloaded?{self._last_words()}"
                 )
             data = os.read(self._output, CHUNK_BYTES)

@@ -63,7 +63,7 @@ def fetch(
         to: the folder that gets the set's folder; default `data_dir()`, where `find` looks.
         source: copy from this folder (searched with its subfolders) instead of downloading.
         entries: the files to choose from; default `manifest()`.
-        progress: is told how far each file is.
+        progress: called with each file and its bytes so far.
         retry_wait_s: the wait before the second attempt; it doubles with every further one.
 
     Raises:

@@ -106,7 +106,7 @@ def test_a_failure_is_the_error_of_its_kind(program: Program, kind: str, error: 
         (says(wire.started()[:20]), "code 0 before"),
         ("sys.exit(3)", "code 3"),
         (says(wire.decision(0, 1, [], [])), "began with a frame of type Decision"),
-        (says(wire.started(), wire.started()) + "time.sleep(60)", "began twice"),
+        (says(wire.started(), wire.started()) + "time.sleep(60)", "started twice"),
         (says(wire.started(), b"Segmentation fault\n") + "time.sleep(60)", "no frame"),
     ],
 )

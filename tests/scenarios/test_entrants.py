@@ -89,7 +89,7 @@ def test_what_a_text_means(text: str, label: str, flow: dict[str, Any], here: Pa
         ("cubik", 'entrant "cubik": unknown "cubik".*did you mean "cubic"'),
         ("minee", 'unknown "minee".*did you mean "mine"'),
         ("hyvar-packet", 'did you mean "hyvar-packets"'),
-        ("", "names nobody"),
+        ("", "has no name"),
         ("cubic:hystart=0:pace=1", 'settings follow "@", joined by commas: cubic@hystart=0,pace=1'),
         ("cubic@hystrat=1", 'cubic has no parameter "hystrat"; did you mean "hystart"'),
         ("wcc-ai@wieght=2", 'no parameter "wieght"; did you mean "weight"'),

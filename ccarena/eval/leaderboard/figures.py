@@ -72,7 +72,7 @@ TERMS: Mapping[str, str] = {
     "logarithms. Holm's procedure allows for the comparison of all pairs of a track: the probability of one false "
     "finding or more is at most 5 % in each group of traces. In a group of fewer than six traces the test is over "
     "their seeds, too, and says something of these traces alone.",
-    "Rank": "1 plus the number of those on the same track that are better; what cannot be told apart so shares a rank.",
+    "Rank": "1 plus the number of better entrants on the same track; entrants without a clear difference share a rank.",
     "Win probability": "The share of runs, of the same link and seed, in which A's score is higher; a tie counts half.",
 }
 """Figures from which ranks are made."""
