@@ -108,7 +108,7 @@ class Processes:
 
 
 def _begin(parent: int) -> None:
-    """Ends a worker when the process that started it ends, even if that is killed: nobody could read its result."""
+    """Ends a worker when the process that started it ends, even if that is killed: its result has no reader."""
 
     def watch() -> None:
         while _alive(parent):

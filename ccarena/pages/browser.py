@@ -71,7 +71,7 @@ class Browser:
         self._number = 0
         self._session: str | None = None
         self.messages: list[str] = []
-        """What pages wrote to the console as warnings and errors, and exceptions that nobody caught."""
+        """Warnings and errors that pages wrote to the console, and uncaught exceptions."""
         try:
             pages = self.call("Target.getTargets")["targetInfos"]
             target = next(page["targetId"] for page in pages if page["type"] == "page")

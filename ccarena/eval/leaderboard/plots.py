@@ -91,7 +91,7 @@ def win_map(name: str, group: Mapping[str, Any], label: Mapping[int, str]) -> He
 
 
 def win_bars(entrant: int, group: Mapping[str, Any], label: Mapping[int, str]) -> Figure | None:
-    """Plots one entrant's win probabilities over all others, the strongest last; None if it met nobody."""
+    """Plots one entrant's win probabilities over all others, the strongest last; None without meetings."""
     wins = sorted((share, label[other]) for (one, other), share in wins_of(group).items() if one == entrant)
     if not wins:
         return None

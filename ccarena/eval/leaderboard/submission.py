@@ -48,7 +48,7 @@ class Claim:
     """Claimed figures of a policy on one link with one seed."""
 
     trace: str
-    """Name of a generated trace, which everybody has."""
+    """Name of a generated trace, available to everybody."""
     delay_ms: float
     buffer_packets: int
     duration_s: float

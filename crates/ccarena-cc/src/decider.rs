@@ -113,7 +113,7 @@ pub struct Table {
 /// Error of a flow without the decider that its scenario specifies.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// The scenario names nobody, and no program outside of the run decides.
+    /// The scenario names no decider, and no program outside of the run decides.
     #[error(
         "missing; the scheme is learned: expected the path of a policy artifact, {{integer: FILE}} or {{constant: ACTION}}"
     )]

@@ -50,7 +50,7 @@ pub struct Status {
     pub sockets: usize,
     /// Number of these that a bridge daemon drives; the others run CUBIC.
     pub driven: usize,
-    /// Events that the bridge daemon could not be told.
+    /// Events that could not be reported to the bridge daemon.
     pub unreported: u64,
     /// Folder of the pins.
     pub pins: PathBuf,

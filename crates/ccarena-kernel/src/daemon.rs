@@ -135,7 +135,7 @@ impl<'a> Daemon<'a> {
         (event.flags & FLAG_QUIET == 0).then(|| (cookie, socket.answer(event.now_ns)))
     }
 
-    /// An event of a socket that nobody drives. It may not be its first: that may have been lost, or another daemon's.
+    /// An event of a socket without a driver. It may not be its first: that may have been lost, or another daemon's.
     fn meet(&mut self, event: &Event) -> Option<Reply> {
         let cookie = event.cookie;
         if event.kind == EVENT_CLOSED {

@@ -51,7 +51,7 @@ impl Datapath {
     /// is one.
     ///
     /// # Errors
-    /// If nothing is attached, or something of another version, or somebody else has that end.
+    /// If nothing is attached, or something of another version, or another process has that end.
     pub fn attached() -> Result<Self, KernelError> {
         let maps = attach::maps()?;
         let lock = attach::lock()?;
@@ -192,7 +192,7 @@ impl Datapath {
     }
 
     /// Every socket that the kernel has under the bridge now, as events of kind
-    /// [`EVENT_LISTED`](crate::intf::EVENT_LISTED), whatever the ring buffer told of them.
+    /// [`EVENT_LISTED`](crate::intf::EVENT_LISTED), whatever the ring buffer reported of them.
     ///
     /// # Errors
     /// If the list cannot be read.

@@ -41,7 +41,7 @@ pub const FLAG_FALLBACK: u32 = 1 << 10;
 pub const FLAG_PERIOD: u32 = 1 << 11;
 /// [`Event::flags`]: of that period, the decider is to be asked.
 pub const FLAG_ASKED: u32 = 1 << 12;
-/// [`Event::flags`]: it wakes nobody and needs no answer.
+/// [`Event::flags`]: it wakes no process and needs no answer.
 pub const FLAG_QUIET: u32 = 1 << 13;
 
 /// [`Answer::base`]: the window stays as answered, but for [`Answer::alpha`] and [`Answer::beta`].

@@ -27,10 +27,10 @@ pub(crate) struct Maps {
     pub events: MapHandle,
     pub answers: MapHandle,
     pub namespaces: MapHandle,
-    /// Events that were not told, of all flows.
+    /// Events that were not reported, of all flows.
     pub unreported: MapHandle,
     pub config: MapHandle,
-    /// Gives the list of flows to whoever reads it.
+    /// Gives the list of flows to its reader.
     pub list: Link,
     /// Maps of the WCC family, if it is attached.
     pub wcc: Option<WccMaps>,

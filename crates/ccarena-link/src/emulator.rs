@@ -27,7 +27,7 @@ pub struct Chain {
     pub delay: Dur,
     /// The links in order; none is pure delay.
     pub links: Vec<Link<Datagram>>,
-    /// Is told what happens, links being numbered within the chain.
+    /// Receives what happens; links are numbered within the chain.
     pub observer: Option<Box<dyn Observer>>,
 }
 

@@ -8,7 +8,7 @@ use ccarena_net::Link;
 
 use crate::datagram::Datagram;
 
-/// Is told what happens at links, in times of the run. For logs while the run goes on.
+/// Receives what happens at links, in times of the run. For logs while the run goes on.
 pub trait Observer: Send {
     /// `packet` reaches link number `link`.
     fn arrival(&mut self, link: usize, at: Time, packet: &Datagram) {

@@ -127,7 +127,7 @@ impl Socket {
         self.route(block, bits, Via::Device(device), windows)
     }
 
-    /// Sends packets to `block`/`bits` out of interface number `device`, if nobody routes exactly that block yet: the
+    /// Sends packets to `block`/`bits` out of interface number `device`, if no route is for exactly that block yet: the
     /// kernel decides between several who ask at once. Whether it is ours now.
     pub fn claim_block(&mut self, block: Ipv4Addr, bits: u8, device: u32) -> Result<bool, LinkError> {
         match self.route(block, bits, Via::Claimed(device), InitialWindows::default()) {

@@ -39,7 +39,7 @@ pub(crate) struct Way {
 }
 
 enum Owner {
-    /// Packets go by flows, told apart by their addresses at this end.
+    /// Packets go by flows, which differ by their addresses at this end.
     Flows(End, u32),
     /// All packets go one way.
     All,
@@ -109,7 +109,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Runs until it is told to stop.
+    /// Runs until it is stopped.
     pub fn run(&mut self) {
         clock::precise_timers();
         clock::take_precedence();

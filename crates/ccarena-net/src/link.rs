@@ -469,7 +469,7 @@ impl<T: Carried> Link<T> {
         packet
     }
 
-    /// The router hears of a packet that arrives.
+    /// Passes an arriving packet to the router.
     #[inline]
     fn tell_of_arrival(&mut self, packet: &T, now: Time) {
         let backlog_bytes = self.backlog_bytes();

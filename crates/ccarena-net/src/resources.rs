@@ -216,7 +216,7 @@ impl Demand {
         Ok(())
     }
 
-    /// `capacity` says how many bytes each link could carry; infinite where nobody knows.
+    /// `capacity` says how many bytes each link could carry; infinite if it is unknown.
     fn with(scenario: &Scenario, capacity: &[f64]) -> Self {
         let seconds = scenario.duration.as_secs_f64();
         let bins = (scenario.duration.0 as f64 / scenario.record.bin.0.max(1) as f64).ceil();

@@ -187,7 +187,7 @@ fn drive(py: Python<'_>, scenario_json: &str, acks: u64) -> PyResult<()> {
 }
 
 /// `one_rtt_late(served_most: float64[n], known: float64[n], late, gain, limit_bytes, packet_bytes) -> (sent, served, lost,
-/// queue)`, each `float64[n + 1]`: bytes so far of a sender that hears of capacity `late` slots later.
+/// queue)`, each `float64[n + 1]`: bytes so far of a sender that learns of capacity `late` slots later.
 #[pyfunction]
 #[expect(clippy::type_complexity, reason = "four arrays")]
 fn one_rtt_late<'py>(

@@ -117,7 +117,7 @@ impl VecWorlds {
     }
 
     /// rollout(policy, noise, spread, observations, drawn, reports, truncated, final_observations, following, privileged=None):
-    /// every world runs as many decisions as `drawn` [worlds, steps, learners] has room for, with nobody in between.
+    /// every world runs as many decisions as `drawn` [worlds, steps, learners] has room for, without Python in between.
     #[pyo3(signature = (policy, noise, spread, observations, drawn, reports, truncated, final_observations, following, privileged=None))]
     #[expect(clippy::too_many_arguments, reason = "an array each")]
     fn rollout(

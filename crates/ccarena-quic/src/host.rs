@@ -142,7 +142,7 @@ pub struct Host<P> {
 }
 
 impl<P: Peer> Host<P> {
-    /// A host at `udp`, which accepts connections if it is told how.
+    /// Creates a host at `udp`, which accepts connections if it has an acceptor.
     #[must_use]
     pub fn new(udp: Udp, clock: Clock, server: Option<(Arc<ServerConfig>, Accept<P>)>) -> Self {
         let (config, accept) = server.unzip();

@@ -1,6 +1,6 @@
 //! QUIC under our controllers.
 //!
-//! [`steering`] puts any controller of the registry, and whoever decides for it, behind the congestion-control interface
+//! [`steering`] puts any controller of the registry, and its decider, behind the congestion-control interface
 //! of the stack (`noq-proto`); [`host`] moves the datagrams of a socket's connections. [`get`] and [`serve`] are a client
 //! and a server of data, [`run`] runs a scenario over the emulator.
 

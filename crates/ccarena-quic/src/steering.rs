@@ -85,7 +85,7 @@ pub struct Totals {
 #[derive(Clone)]
 pub struct Steering(Arc<Mutex<State>>);
 
-/// News of a datagram or a timer, not yet told.
+/// Event of a datagram or a timer that is not yet reported.
 #[derive(Debug, Default)]
 struct News {
     acked: u64,
@@ -125,7 +125,7 @@ struct State {
     recovery: Option<(Time, RecoveryState)>,
     /// Bytes sent when the window last was what limited sending.
     limited_until: u64,
-    /// The stack was last told that the window is full because of the pacer.
+    /// Flag that the stack last took the window for full because of the pacer.
     waits: bool,
     /// The most bytes on the way, whatever the controller's window.
     most: u64,
@@ -228,7 +228,7 @@ impl Steering {
         self.state().send(now, bytes, number);
     }
 
-    /// Packet `number` is acknowledged at `now`, which the controller hears when it is [settled](Self::settle).
+    /// Packet `number` is acknowledged at `now`, which the controller learns when it is [settled](Self::settle).
     pub fn on_acked(&self, now: Time, number: u64) {
         self.state().on_acked(now, number);
     }

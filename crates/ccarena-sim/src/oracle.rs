@@ -20,7 +20,7 @@ pub struct Totals {
 pub struct Sender {
     /// Age of its news in slots, at least one: the round trip.
     pub late: usize,
-    /// Part of the capacity that it heard of, times the round trip, that it keeps in flight.
+    /// Part of the known capacity, times the round trip, that it keeps in flight.
     pub gain: f64,
     /// Bytes that are sent at once, or 0 for a fluid. With packets, at least one is in flight.
     /// After a round trip without a packet, one is sent beyond the window, so that the end of an

@@ -82,7 +82,7 @@ impl Before {
     }
 }
 
-/// Jain's index; 1 if nobody got anything.
+/// Jain's index; 1 if no flow got anything.
 fn jain(rates: &[f64]) -> f64 {
     let (sum, squares) = rates.iter().fold((0.0, 0.0), |(s, q), x| (s + x, q + x * x));
     if squares > 0.0 { sum * sum / (rates.len() as f64 * squares) } else { 1.0 }

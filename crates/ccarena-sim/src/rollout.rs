@@ -1,4 +1,4 @@
-//! Rollouts: worlds in which a policy makes many decisions with nobody in between.
+//! Rollouts: worlds in which a policy makes many decisions without Python in between.
 //!
 //! Each world runs all of its decisions by itself: no thread waits for the slowest world of a step, and what a simulation
 //! has in the processor's caches is there at its next decision.

@@ -111,7 +111,7 @@ impl Flow {
         true
     }
 
-    /// The sender hears the next acknowledgement that has reached it by `now`. False if there is none.
+    /// Passes the next acknowledgement that has arrived by `now` to the sender. False if there is none.
     #[inline]
     fn hear(&mut self, index: u32, now: Time, arrivals: &mut Arrivals, links: &mut [Link]) -> bool {
         let way = self.far_end.way;
@@ -404,7 +404,7 @@ impl Sim {
         }
     }
 
-    /// Flow `index` hears the next acknowledgement that has reached it and sends what that allows. False if there is none,
+    /// Passes the next arrived acknowledgement to flow `index`, which sends what that allows. False if there is none,
     /// or if an action has to be known before it sends.
     #[inline]
     fn hear(&mut self, index: usize) -> bool {

@@ -21,7 +21,7 @@
 //! - `lost_prefix` (§5.5.10.2) is not negative, as in Linux: the loss rate may have been too high before the packet.
 //! - The test whether the flight has reached `inflight_longterm` (§5.3.3.9) uses the flight before the acknowledgement,
 //!   as in Linux: a window that is full at the bound is below it afterwards.
-//! - The controller is not told whether acknowledgements are selective: the rules for those that are hold always.
+//! - The controller does not know whether acknowledgements are selective: the rules for selective ones always apply.
 //! - The initial pacing rate is computed again from the first RTT sample, as in Linux: the draft computes it once.
 //! - An acknowledgement without a delivery-rate sample moves the window alone.
 //! - A cycle that ProbeRTT ends advances the bandwidth filter (§5.5.6), too. The draft and Linux skip the advance if

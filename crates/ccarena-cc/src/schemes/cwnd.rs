@@ -105,7 +105,7 @@ impl Cwnd {
         true
     }
 
-    /// The window is `bytes`, whoever has brought it there.
+    /// Sets the window to `bytes`.
     pub(crate) fn set_bytes(&mut self, bytes: Bytes) {
         self.segments = u32::try_from(bytes.0 / self.mss).unwrap_or(CLAMP).clamp(1, CLAMP);
     }

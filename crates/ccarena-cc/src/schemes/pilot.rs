@@ -164,7 +164,7 @@ impl Pilot {
         }
     }
 
-    /// One packet beyond the window if nothing has been heard for long.
+    /// One packet beyond the window after a long time without acknowledgements.
     fn trickle(&mut self, now: Time) {
         let silence = self.numbers.trickle_ms / 1e3 + self.numbers.trickle_packets / self.seen.slow.max(1.0);
         // Where a packet now and then gets through, what is sent into the silence piles up, and the newest RTT shows it.

@@ -84,7 +84,7 @@ impl Feed {
         Bytes(u64::from(packets) * self.mss)
     }
 
-    /// Begins at `event`, in the middle of a connection: nothing before it will be told.
+    /// Begins at `event`, in the middle of a connection: nothing before it will be reported.
     pub fn join(&mut self, event: &Event) {
         self.at = self.time(event.now_ns);
         self.sent_at = self.at;

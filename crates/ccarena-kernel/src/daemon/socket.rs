@@ -47,7 +47,7 @@ pub struct Socket {
     delivered: u64,
     /// The smoothed RTT.
     srtt_us: u32,
-    /// The window that the datapath has or has been told of, if it runs CUBIC.
+    /// The window that the datapath has or has been sent, if it runs CUBIC.
     known: Bytes,
     /// The last answers: their number and when the event was that they answer.
     answered: VecDeque<(u64, u64)>,
@@ -134,7 +134,7 @@ impl Socket {
         }
     }
 
-    /// Goes on from where `event` found the connection: what was before it is nobody's news, and the kernel may have the
+    /// Goes on from where `event` found the connection: what was before it is not reported, and the kernel may have the
     /// answers of another daemon.
     pub fn join(&mut self, event: &Event) {
         self.since_ns = event.now_ns;

@@ -50,7 +50,7 @@ impl Plan {
     /// A new controller for `flow`, which has this `index`, and who decides for it ([`Policies::build`]).
     ///
     /// # Errors
-    /// If the scheme refuses its parameters, or nobody can decide.
+    /// If the scheme refuses its parameters, or there is no decider.
     pub fn build(
         &self,
         index: usize,

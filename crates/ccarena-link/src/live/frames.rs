@@ -127,7 +127,7 @@ impl<W: Write> Frames<W> {
     /// The run has begun.
     ///
     /// # Errors
-    /// If nobody reads.
+    /// If the reader is gone.
     pub fn start(&mut self, start: &Value) -> io::Result<()> {
         self.frame(b'S', start.to_string().as_bytes())
     }
@@ -135,7 +135,7 @@ impl<W: Write> Frames<W> {
     /// A decision is due.
     ///
     /// # Errors
-    /// If nobody reads.
+    /// If the reader is gone.
     pub fn decision(&mut self, flow: u32, now: Time, observation: &[f32], report: &[f32]) -> io::Result<()> {
         let mut payload = Vec::with_capacity(20 + 4 * (observation.len() + report.len()));
         payload.extend_from_slice(&flow.to_le_bytes());
@@ -149,7 +149,7 @@ impl<W: Write> Frames<W> {
     /// The result, its arrays first.
     ///
     /// # Errors
-    /// If nobody reads.
+    /// If the reader is gone.
     pub fn result(&mut self, mut record: RunResult) -> io::Result<()> {
         let flows: Vec<_> = record.flows.iter_mut().map(FlowResult::take_arrays).collect();
         let links: Vec<_> = record.links.iter_mut().map(LinkResult::take_arrays).collect();
@@ -175,7 +175,7 @@ impl<W: Write> Frames<W> {
     /// The run has failed.
     ///
     /// # Errors
-    /// If nobody reads.
+    /// If the reader is gone.
     pub fn error(&mut self, kind: &str, message: &str) -> io::Result<()> {
         self.frame(b'E', json!({"kind": kind, "message": message}).to_string().as_bytes())
     }

@@ -86,7 +86,7 @@ fn start_far(place: &Place, text: &OsStr) -> Result<u32, ShellError> {
     Ok(far)
 }
 
-/// Addresses and ports that somebody listens at, by /proc/net (proc_pid_net(5)).
+/// Addresses and ports with a listener, by /proc/net (proc_pid_net(5)).
 fn listening(at: &Namespace) -> Result<BTreeSet<String>, LinkError> {
     const TCP_LISTEN: &str = "0A";
     const UDP_UNCONNECTED: &str = "07";
@@ -170,7 +170,7 @@ fn users_shell() -> OsString {
     if shell.is_empty() { "/bin/sh".into() } else { OsString::from_vec(shell) }
 }
 
-/// A seed that nobody knows, of so many bits that JSON's readers keep it.
+/// Random seed, of as many bits as JSON's readers keep.
 fn random() -> Result<u64, ShellError> {
     let path = "/dev/urandom";
     let mut bytes = [0; 8];

@@ -1,8 +1,7 @@
-//! A router for whoever asks: what `router: true` of a link is. Each scheme gets the signals of its own router, with
-//! the defaults, and hears of no other.
+//! Router for every flow that requests a signal: `router: true` of a link. Each scheme gets the signals of its own
+//! router, with the defaults, and of no other.
 //!
-//! Schemes of different routers on one link divide it among themselves as they will; none of the papers says how they
-//! should.
+//! The division between schemes of different routers on one link is not defined: none of the papers treats it.
 
 use ccarena_cc::Signal;
 use ccarena_cc::types::Time;

@@ -117,7 +117,7 @@ impl RouterSpec {
 }
 
 impl Default for RouterSpec {
-    /// One for whoever asks.
+    /// One for every flow that requests a signal.
     fn default() -> Self {
         Self::new(Kind::Any, &BTreeMap::new())
     }

@@ -36,7 +36,7 @@ pub const ROUTER: Description = Description {
     on_the_wire: false,
 };
 
-/// An interval lasts so long at least and at most, and before any packet has told its round trip.
+/// Least and greatest length of an interval, and its length before any packet has given its round trip.
 const SHORTEST: Dur = Dur::from_millis(1);
 const LONGEST: Dur = Dur::from_millis(2_000);
 const FIRST: Dur = Dur::from_millis(50);

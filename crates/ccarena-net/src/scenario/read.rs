@@ -199,7 +199,7 @@ fn queue(at: &At<'_>) -> Result<QueueSpec> {
     })
 }
 
-/// True is a router for whoever asks; an object without a type is ACCT's router.
+/// True is a router for every flow that requests a signal; an object without a type is ACCT's router.
 fn router(at: &At<'_>) -> Result<Option<RouterSpec>> {
     let names: Vec<&str> = routers::all().map(|r| r.name).collect();
     let name = match at.value {

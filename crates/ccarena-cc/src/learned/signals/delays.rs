@@ -8,7 +8,7 @@ use crate::types::Dur;
 /// Natural scale of delays: 1 is 100 ms.
 const MS: f64 = 0.01;
 
-/// Delay of the budget that ACCT's zones and ratio are told by.
+/// Delay that ACCT's zones and ratio compare with the budget.
 pub const BUDGET: Param =
     Param { name: "budget_ms", default: 5.0, min: 0.1, max: 1000.0, doc: "queueing delay budget in ms" };
 const QUANTILE: Param = Param { name: "q", default: 0.95, min: 0.0, max: 1.0, doc: "which quantile, 0 to 1" };

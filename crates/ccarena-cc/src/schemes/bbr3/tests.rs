@@ -466,7 +466,7 @@ fn probe_rtt_halves_the_flight_every_five_seconds() {
     path.run_to(State::Startup);
 }
 
-/// A.11: whoever was idle has drained the queue already.
+/// A.11: an idle flow has drained the queue already.
 #[test]
 fn an_idle_flow_skips_probe_rtt() {
     let mut path = Path::new(20.0, 40, 10_000);

@@ -74,7 +74,7 @@ impl Flow {
         if room { self.next_departure } else { Time::NEVER }
     }
 
-    /// A flow of which everything was dropped hears of it late.
+    /// A flow whose packets were all dropped learns of it late.
     fn acknowledgement(&self) -> Time {
         let Some(first) = self.packets.front() else { return Time::NEVER };
         let arrival = self.packets.iter().find_map(|p| p.acknowledged);

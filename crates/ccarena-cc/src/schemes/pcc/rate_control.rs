@@ -57,7 +57,7 @@ impl Direction {
     }
 }
 
-/// A rate and what it was worth.
+/// A rate and its utility.
 #[derive(Clone, Copy, Debug, Default)]
 struct Point {
     rate: f64,

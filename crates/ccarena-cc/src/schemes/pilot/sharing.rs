@@ -32,7 +32,7 @@ const LONG_S: f64 = 0.1;
 const EARLY_S: f64 = 10.0;
 /// Least time to the next drain of a flow that suspects others, in smoothed RTTs: a drain and a push take most of it.
 const AGAIN_RTTS: f64 = 7.0;
-/// Successes that a drain takes back which finds nobody else.
+/// Successes that a drain takes back if it finds no other flow.
 const FADES: f64 = 0.5;
 /// A queue that a drain leaves is nobody else's if it is no longer than so many packet times, and than so many seconds: to a flow
 /// with a small share of a link packets look slow, too.

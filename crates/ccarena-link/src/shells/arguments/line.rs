@@ -14,7 +14,7 @@ pub type Spec = (&'static str, bool, &'static str);
 pub struct Form {
     /// The shell's name.
     pub name: &'static str,
-    /// Words that are told apart by position.
+    /// Words that differ by position.
     pub positions: &'static [&'static str],
     /// Mahimahi's own options.
     pub own: &'static [Spec],

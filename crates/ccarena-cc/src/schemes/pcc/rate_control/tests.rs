@@ -34,7 +34,7 @@ impl Trial {
         Self { control: RateControl::new(limits, variant, starting, 7), utility: Utility::new(terms) }
     }
 
-    /// One decision; `worth` says for each trial what happens to it.
+    /// One decision; `worth` gives the outcome of each trial.
     fn decide(&mut self, worth: impl Fn(usize, Statistics) -> Statistics) -> f64 {
         let mut results = Vec::new();
         while let Some((rate, increase)) = self.control.next_trial(results.len()) {
