@@ -1,6 +1,7 @@
 """RLlib's PPO over the native vector environment: python rllib_ppo.py [--iterations N].
 
-Needs `pip install "ccarena[rllib]"`. RLlib steps environments with next-step autoreset, and asks for them by a number.
+Needs `pip install -e '.[rllib]'` in the checkout. RLlib steps environments with next-step autoreset, and asks for them
+by a number.
 """
 
 import argparse

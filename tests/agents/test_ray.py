@@ -164,7 +164,7 @@ def test_without_ray_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> N
     from ccarena.agents.ray import RayExecutor
 
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingDependencyError, match=r'pip install "ccarena\[ray\]"'):
+    with pytest.raises(MissingDependencyError, match=r'pip install -e "\.\[ray\]"'):
         RayExecutor(Learner(context(broken), CONFIG), context(broken), CONFIG)
 
 

@@ -200,7 +200,7 @@ def test_help_of_train_has_the_values_in_force(
     ("error", "code", "message"),
     [
         (ConfigError("a: b"), 2, "error: a: b\n"),
-        (MissingDependencyError.for_extra("ray", "ray", "executor ray"), 4, 'pip install "ccarena[ray]"'),
+        (MissingDependencyError.for_extra("ray", "ray", "executor ray"), 4, 'pip install -e ".[ray]"'),
         (KeyboardInterrupt(), 130, "error: interrupted\n"),
         (OSError(28, "No space left on device", "runs/x"), 1, "error: runs/x: No space left on device\n"),
         (

@@ -54,4 +54,4 @@ def test_a_wrong_dashboard_is_refused(address: str, message: str, capsys: pytest
     code = cli.main(["status", "mine", "--ray-address", address])
     said = capsys.readouterr().err
     # Ray has its client of jobs in an extra of its own, which need not be installed.
-    assert (code == 2 and message in said) or (code == 4 and 'pip install "ccarena[' in said)
+    assert (code == 2 and message in said) or (code == 4 and 'pip install -e ".[' in said)

@@ -109,5 +109,5 @@ def test_what_cannot_be_drawn_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
         gymnasium.make("ccarena/Acct-v0", render_mode="human")
     for name in ("matplotlib.backends.backend_agg", "matplotlib.figure"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(MissingDependencyError, match=r'pip install "ccarena\[render\]"'):
+    with pytest.raises(MissingDependencyError, match=r'pip install -e "\.\[render\]"'):
         gymnasium.make("ccarena/Acct-v0", render_mode="rgb_array")

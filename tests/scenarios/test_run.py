@@ -192,7 +192,7 @@ def test_a_missing_library_is_named_with_its_extra(results: Results, monkeypatch
     import sys
 
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(MissingDependencyError, match=r'pip install "ccarena\[frames\]"'):
+    with pytest.raises(MissingDependencyError, match=r'pip install -e "\.\[frames\]"'):
         results.flows()
 
 

@@ -183,7 +183,7 @@ def test_a_missing_extra_is_said_before_anything_is_written(
     assert cli.main(words) == 4
     said = capsys.readouterr().err
     extra = {"ray": "ray", "torch": "train", "ray.tune": "tune", "optuna": "optuna"}[lacking]
-    assert f'pip install "ccarena[{extra}]"' in said and "go on with" not in said
+    assert f'pip install -e ".[{extra}]"' in said and "go on with" not in said
     assert sorted(tmp_path.rglob("*")) == before
 
 

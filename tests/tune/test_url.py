@@ -154,7 +154,7 @@ def test_what_is_at_the_url_decides(url: str, tmp_path: Path, capsys: pytest.Cap
     ("place", "code", "message"),
     [
         ("nonsense://sweep", 2, "nonsense://sweep: Protocol not known: nonsense; expected a folder, or a URL"),
-        ("s3://bucket/sweep", 4, 'pip install "ccarena[remote]"'),
+        ("s3://bucket/sweep", 4, 'pip install -e ".[remote]"'),
     ],
 )
 def test_a_url_that_cannot_be_used_is_said_before_anything_is_written(
