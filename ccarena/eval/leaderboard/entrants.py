@@ -40,7 +40,7 @@ __all__ = [
     "ASSISTED",
     "END_TO_END",
     "LATE",
-    "REFERENCE",
+    "ORACLE",
     "Ranked",
     "default_schemes",
     "entrants_of",
@@ -48,8 +48,8 @@ __all__ = [
     "rules_of",
 ]
 
-END_TO_END, ASSISTED, REFERENCE = TRACKS = ("end to end", "router-assisted", "reference")
-"""Tracks; a reference is computed with knowledge that no sender has, and has no rank."""
+END_TO_END, ASSISTED, ORACLE = TRACKS = ("end to end", "router-assisted", "oracle")
+"""Tracks; an oracle is computed with knowledge that no sender has, and has no rank."""
 LATE = "one RTT late"
 """Baseline that knows capacity one round trip late (`ccarena.eval.heldout.oracle`)."""
 TUNED_ON = {
@@ -151,7 +151,7 @@ def line_up(given: Iterable[Entrant], known: Mapping[str, Sequence[Mapping[str, 
     bounds = {BEST_WINDOW: "best window 1", LATE: "one RTT late 1"}
     for label, computed in bounds.items():
         sender = Entrant(label, {"scheme": "fixed"})
-        out.append(Ranked(label, "baseline", REFERENCE, _digest({"computed": computed}), sender))
+        out.append(Ranked(label, "baseline", ORACLE, _digest({"computed": computed}), sender))
     labels = [ranked.label for ranked in out]
     for label in labels:
         if labels.count(label) > 1:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ccarena.eval.leaderboard.entrants import REFERENCE
+from ccarena.eval.leaderboard.entrants import ORACLE
 from ccarena.pages import Axis, Block, Chart, Figure, charts
 from ccarena.pages.charts import Trace
 from ccarena.pages.grid import HeatMap
@@ -46,7 +46,7 @@ def cloud(name: str, runs: Sequence[Mapping[str, Any]], entrants: Mapping[int, M
 
 def _against_delay(label: str, marked: Sequence[tuple[Mapping[str, Any], Sequence[float]]], y: str) -> Figure:
     traces: list[Trace] = []
-    points = [(mark[0], mark[1], entrant) for entrant, mark in marked if entrant["track"] != REFERENCE]
+    points = [(mark[0], mark[1], entrant) for entrant, mark in marked if entrant["track"] != ORACLE]
     front = [p for p in points if not any((q[0] <= p[0] and q[1] >= p[1] and q[:2] != p[:2]) for q in points)]
     front.sort(key=lambda point: point[0])
     look = charts.Style(charts.MUTED, "dash")

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ccarena.eval.leaderboard.entrants import ORACLE
 from ccarena.eval.leaderboard.figures import SCORE, SOLO
 from ccarena.eval.leaderboard.links import CLASSES
 from ccarena.traces.held_out import derives_from
@@ -275,7 +276,7 @@ def _wins(table: Floats, one: int, other: int) -> float | None:
 def _why(entrant: Mapping[str, Any], group: Sequence[Mapping[str, Any]], whole: bool) -> str:
     """Returns the reason why an entrant has no rank in a group; empty if it has one."""
     if entrant["kind"] == "baseline":
-        return "a baseline"
+        return "an oracle" if entrant["track"] == ORACLE else "a baseline rule"
     seen = sorted({str(place["trace"]) for place in group if seen_by(entrant, place)})
     if seen:
         named = ", ".join(seen[:3]) + (f" and {len(seen) - 3} more" if len(seen) > 3 else "")

@@ -22,6 +22,7 @@ from ccarena.core.files import write_atomically
 from ccarena.errors import ConfigError
 from ccarena.eval.heldout.plots import learning_curve
 from ccarena.eval.leaderboard import plots as drawing
+from ccarena.eval.leaderboard.entrants import ORACLE
 from ccarena.eval.leaderboard.figures import BESIDE, DEFINITIONS, SOLO, TERMS, heading
 from ccarena.eval.leaderboard.ranking import OVERALL, seen_by
 from ccarena.eval.leaderboard.store import Store
@@ -145,7 +146,7 @@ class Site:
             Section(
                 "Throughput against delay",
                 "Each mark is the mean over the links of the group; its ellipse is one standard error of that mean "
-                "over traces. Up and left is better. The line joins those that nobody beats in both, references left "
+                "over traces. Up and left is better. The line joins those that nobody beats in both, oracles left "
                 "out.",
                 [Choice("Traces", scatter)],
             ),
@@ -320,7 +321,7 @@ class Site:
             ]
             for row in group["rows"]
         ]
-        best = [row["entrant"] for row in group["rows"] if self._entrants[row["entrant"]]["track"] != "reference"]
+        best = [row["entrant"] for row in group["rows"] if self._entrants[row["entrant"]]["track"] != ORACLE]
         clouds: dict[str, Sequence[Block]] = {}
         courses: dict[str, Sequence[Block]] = {}
         for place in places:

@@ -19,7 +19,7 @@ from ccarena.core.reader import parse_json, read_bytes
 from ccarena.errors import ConfigError, MissingDependencyError
 from ccarena.eval.leaderboard.cells import key_of
 from ccarena.eval.leaderboard.checks import Check, fields, flag, hexadecimal, number, one_of, or_none, text
-from ccarena.eval.leaderboard.entrants import REFERENCE, TRACKS
+from ccarena.eval.leaderboard.entrants import ORACLE, TRACKS
 from ccarena.eval.leaderboard.figures import MEETING, RANGES, SCORE, SOLO, STORED, score_of
 from ccarena.eval.leaderboard.links import CLASSES, place_name
 from ccarena.policies.curve import read as read_curve
@@ -194,9 +194,9 @@ def _check_entrant(row: dict[str, Any], at: str) -> None:
         raise ConfigError(f"{at}.policy_digest: got {row['policy_digest']!r}; a policy has one, and nobody else")
     if row["beside"] and kind != "baseline":
         raise ConfigError(f"{at}.beside: got {row['beside']!r}; a {kind} stands beside no policy")
-    if (row["track"] == REFERENCE) != (kind == "baseline" and not row["beside"]):
+    if (row["track"] == ORACLE) != (kind == "baseline" and not row["beside"]):
         raise ConfigError(
-            f"{at}.track: got {row['track']!r} for a {kind}; a baseline beside no policy is a {REFERENCE}"
+            f"{at}.track: got {row['track']!r} for a {kind}; a baseline beside no policy is an {ORACLE}"
         )
 
 

@@ -218,7 +218,7 @@ FALSE: dict[str, tuple[str, dict[str, Any], str]] = {
     "an escape sequence": ("run", {"machine": "\x1b]0;x\x07"}, "machine: holds"),
     "an unknown kind": ("entrants", {"kind": "god"}, "kind: got 'god'; expected one of scheme, policy, baseline"),
     "an unknown track": ("entrants", {"track": "fast lane"}, "track: got 'fast lane'; expected one of end to end"),
-    "a scheme that is a reference": ("entrants", {"track": "reference"}, "track: got 'reference' for a scheme"),
+    "a scheme that is an oracle": ("entrants", {"track": "oracle"}, "track: got 'oracle' for a scheme"),
     "a scheme with a policy": ("entrants", {"policy_digest": "0" * 16}, "a policy has one"),
     "a negative cost": ("entrants", {"cpu_ns": -1}, "cpu_ns: got -1; expected"),
     "a trace by another name": ("places", {"trace": "lte-moon"}, "its trace, delay and buffer make it 'lte-moon, "),

@@ -50,7 +50,7 @@ def test_what_cannot_be_told_apart_shares_a_rank() -> None:
     result = rank(scores({1: 0.0, 2: 0.001, 3: -0.5, 4: 1.0}), PLACES, who)
     found = rows(result, OVERALL)
     assert [found[k]["rank"] for k in (1, 2, 3, 4)] == [1, 1, 3, None]
-    assert found[4]["why"] == "a baseline"
+    assert found[4]["why"] == "a baseline rule"
     # Links differ far more than schemes: the interval of a score is wide, and ranks are sure all the same.
     assert found[3]["high"] > found[1]["low"]
     wins = {(a, b): share for a, b, share in result["groups"][OVERALL]["wins"]}
