@@ -85,21 +85,22 @@ def summarise(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 HEAD = (
-    *("match", "who", "RTT ms", "Mbit/s", "alone", "share %", "rate harm %", "delay harm %"),
-    *("queue ms", "converges s", "ever %", "Jain"),
+    *("match", "entrant", "RTT ms", "Mbit/s", "solo Mbit/s", "share %", "rate harm %", "delay harm %"),
+    *("queue ms", "convergence s", "converged %", "Jain"),
 )
 
 
 WIDE_HEAD = (
-    *("match", "who", "RTT (ms)", "rate (Mbit/s)", "alone (Mbit/s)", "share (%)", "if first (%)", "rate harm (%)"),
+    *("match", "entrant", "RTT (ms)", "rate (Mbit/s)", "solo rate (Mbit/s)", "share (%)", "share if first (%)"),
     *(
+        "rate harm (%)",
         "delay harm (%)",
         "mean queue (ms)",
         "p95 queue (ms)",
         "loss (%)",
         "queue drops (%)",
-        "converges (s)",
-        "ever (%)",
+        "convergence (s)",
+        "converged (%)",
         "Jain",
     ),
 )
