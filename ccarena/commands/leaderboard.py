@@ -56,7 +56,7 @@ def add_parser(subparsers: Any, **options: Any) -> None:
         "--traces", nargs="+", default=["presets"], metavar="SET",
         help="presets (generated, the default), a set that was fetched (mahimahi, nyc-lte), names, files or folders",
     )  # fmt: skip
-    sub.add_argument("--schemes", nargs="*", metavar="ENTRANT", help="(every scheme without a policy)")
+    sub.add_argument("--schemes", nargs="*", metavar="ENTRANT", help="(every scheme without a policy, without aliases)")
     sub.add_argument(
         "--policies", nargs="*", metavar="ENTRANT", help="policies, and folders of them (the shipped ones)"
     )

@@ -137,6 +137,9 @@ def test_counts_and_headlines_become_measurements() -> None:
     headline = by_name["learned/hyvar/mine/1/seed 3, in the simulator"]
     assert (headline.value, headline.target, headline.case) == ("2", "1 (paper)", "seed 3, in the simulator")
     assert not [name for name in by_name if name.startswith("learned/hyvar/mine/2")]
+    # Targets of this project are no claims of a paper.
+    own = {**digest, "suite": "pilot/mine"}
+    assert {entry.name: entry for entry in pages.entries([digest, own], [digest], source)} == by_name
     kept = [entry.name for entry in pages.entries([digest], [], source)]
     assert "papers/sim" in kept and headline.name not in kept, "what was not run again keeps its version and date"
 
