@@ -18,7 +18,10 @@ from bench.sheet import Sheet
 from ccarena.cc_kernel_bridge import policies
 from ccarena.cc_kernel_bridge.run import Runner, run_scenario
 from ccarena.core.measurements import Target
-from ccarena.eval.measure import metrics
+from ccarena.eval.measure.packet_log import PacketLog
+from ccarena.eval.measure.queueing import queueing_delay_ms
+from ccarena.eval.measure.sample import confidence_interval
+from ccarena.eval.measure.throughput import throughput_mbps
 from ccarena.policies import artifact
 from ccarena.policies.bpf_runtime import BpfRuntime
 from ccarena.policies.integer import IntegerPolicy
@@ -210,7 +213,7 @@ def returns(sheet: Sheet, name: str, seconds: float = 6.0, repeats: int = 8) -> 
     with ThreadPoolExecutor(2) as pool:
         results = list(pool.map(lambda job: run_return(job[0], seconds, one, job[1]), jobs))
     quotients = [kernel / bridge for bridge, kernel in zip(results[::2], results[1::2], strict=True)]
-    interval = metrics.confidence_interval(quotients)
+    interval = confidence_interval(quotients)
     what = f"`{name}` thinking in the kernel: return over that in user space, {len(quotients)} pairs of runs"
     sheet.add(f"kernel/return-{name}", what, interval.mean, "×", Target(at_least=0.98))
     sheet.add(f"kernel/return-{name}-low", "lower end of its 95 % interval", interval.low, "×")
@@ -225,9 +228,9 @@ def run_return(link_of: tuple[float, float], seconds: float, one: dict[str, Any]
     rate_mbps, delay_ms = link_of
     document = scenario(rate_mbps, seconds, one, delay_ms) | {"record": {"packets": True}}
     (link,) = run_scenario(document, in_kernel=in_kernel)["links"]
-    log = metrics.PacketLog.from_arrays(link["log"])
+    log = PacketLog.from_arrays(link["log"])
     log = log.where(log.departure_ns > WARM_UP_S * 1e9)
-    throughput = metrics.throughput_mbps(log, WARM_UP_S, seconds)
+    throughput = throughput_mbps(log, WARM_UP_S, seconds)
     loss = throughput * link["dropped_packets"] / max(link["delivered_packets"], 1)
-    rtt_ms = 2 * delay_ms + float(np.mean(metrics.queueing_delay_ms(log)))
+    rtt_ms = 2 * delay_ms + float(np.mean(queueing_delay_ms(log)))
     return (throughput - LOSS_WEIGHT * loss) / rtt_ms / (rate_mbps / (2 * delay_ms))

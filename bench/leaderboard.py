@@ -15,10 +15,10 @@ import numpy as np
 from bench.sheet import Sheet
 from ccarena.core.measurements import Target
 from ccarena.errors import MissingDependencyError
-from ccarena.eval.leaderboard.figures import STORED
+from ccarena.eval.leaderboard.figures import solo, stored
 from ccarena.eval.leaderboard.ranking import OVERALL
 from ccarena.eval.leaderboard.run import Board, ranking_of, run
-from ccarena.eval.leaderboard.site import CELL, MOST_CELLS, RUN, Site
+from ccarena.eval.leaderboard.site import CELL, MOST_CELLS, Site
 from ccarena.eval.leaderboard.store import Store
 from ccarena.pages.browser import Browser
 from ccarena.pages.page import assets
@@ -95,10 +95,10 @@ def fill(where: str, traces: int, seeds: int) -> None:
         [(at, f"e{at}", f"scheme {at}") for at in range(1, ENTRANTS + 1)],
     )
     columns = ["key", "place", "entrant", "seed", "scenario", "backend", "version", "machine", "origin", "valid"]
-    names = ", ".join([*columns, "attempts", *STORED])
-    holes = ", ".join("?" * (len(columns) + 1 + len(STORED)))
+    names = ", ".join([*columns, "attempts", *stored()])
+    holes = ", ".join("?" * (len(columns) + 1 + len(stored())))
     for place in range(1, len(places) + 1):
-        figures = rng.random((ENTRANTS * seeds, len(STORED))).tolist()
+        figures = rng.random((ENTRANTS * seeds, len(stored()))).tolist()
         ids = [(entrant, seed) for entrant in range(1, ENTRANTS + 1) for seed in range(seeds)]
         database.executemany(
             f"INSERT INTO runs ({names}) VALUES ({holes})",
@@ -109,7 +109,7 @@ def fill(where: str, traces: int, seeds: int) -> None:
         )
     series = {"bin_s": 0.5, **{name: [1.5] * 120 for name in ("capacity_mbps", "rate_mbps", "queueing_delay_ms")}}
     database.execute("INSERT INTO courses SELECT id, ? FROM runs WHERE seed = 0", [json.dumps(series)])
-    averages = ", ".join(f"avg({name})" for name in STORED)
+    averages = ", ".join(f"avg({name})" for name in stored())
     database.execute(
         "INSERT INTO means SELECT place, entrant, 0, backend, count(*), 0, "
         f"{averages} FROM runs GROUP BY place, entrant"
@@ -130,7 +130,7 @@ def queries(store: Store) -> dict[str, float]:
         "a trace's cells": lambda: store.columns_of_means(CELL, place=[1, 2], backend=SIM, most=MOST_CELLS),
         "pairs": lambda: store.means(alone=False, backend=SIM),
         "a place over time": lambda: store.courses_of(1, SIM),
-        "a place's runs": lambda: store.runs_at(1, SIM, names=RUN),
+        "a place's runs": lambda: store.runs_at(1, SIM, names=("entrant", "seed", "valid", *solo())),
     }
     return {name: _median_s(ask) for name, ask in asked.items()}
 

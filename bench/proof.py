@@ -28,7 +28,7 @@ from ccarena.core.files import write_atomically
 from ccarena.core.measurements import Entry, merge, source
 from ccarena.core.terminal import print_table
 from ccarena.errors import CcarenaError, MissingDependencyError
-from ccarena.eval.measure.metrics import confidence_interval
+from ccarena.eval.measure.sample import confidence_interval
 from ccarena.executors.ray import OnRay, module
 from ccarena.runs.run_folder import CONFIG, EVALUATION
 

@@ -12,7 +12,7 @@ from statistics import median
 from bench.sheet import Sheet
 from ccarena.core.measurements import Target
 from ccarena.errors import CcarenaError
-from ccarena.eval.measure import metrics
+from ccarena.eval.measure.fairness import jain_index
 from ccarena.quic.run import run_scenario
 
 CONNECTIONS = {30: "quic/fairness-30", 100: "quic/fairness"}
@@ -48,6 +48,6 @@ def fairness(sheet: Sheet, seconds: float = 15.0, runs: int = 3) -> None:
         flow = {"name": "flow", "scheme": "cubic", "count": count}
         document = {"duration_s": seconds, "links": [link], "flows": [flow]}
         results = [run_scenario(document) for _ in range(runs)]
-        index = median(metrics.jain_index([flow["delivered_bytes"] for flow in each["flows"]]) for each in results)
+        index = median(jain_index([flow["delivered_bytes"] for flow in each["flows"]]) for each in results)
         what = f"{count} connections at once under CUBIC, 200 Mbit/s, 20 ms, 1 BDP: Jain's index of their goodput"
         sheet.add(name, what, index, target=Target(at_least=0.95))

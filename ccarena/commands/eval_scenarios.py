@@ -10,13 +10,14 @@ from ccarena.core.files import check_writable
 from ccarena.core.plain_data import plain
 from ccarena.core.terminal import print_table
 from ccarena.eval.measure.figure_text import heading
+from ccarena.eval.measure.table import columns
 from ccarena.executors import Executor
 from ccarena.scenarios.backends import SIM
 from ccarena.scenarios.results import Results
 from ccarena.scenarios.run import run
 from ccarena.scenarios.scenario import read_scenario
 from ccarena.scenarios.tables import (
-    ACROSS,
+    GIVEN,
     REPEATS,
     flow_rows,
     known,
@@ -88,6 +89,6 @@ def _print(results: Results, path: Path) -> None:
     for note in notes(results.runs):
         print(f"WARNING: {note}")
     one_flow = [row for row in rows if row["flow"] == rows[0]["flow"]]
-    for name in ACROSS:
-        if known(rows, name):
+    for name in columns(GIVEN, of="run"):
+        if name in rows[0] and known(rows, name):
             print(f"{heading(name)}: {with_interval(name, one_flow)}")

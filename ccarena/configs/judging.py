@@ -68,7 +68,7 @@ class ExpectationConfig(Section):
     claim: Text
     """Claim, as a sentence."""
     figures: dict[str, Target] = Field(min_length=1)
-    """Figures of `ccarena.eval.measure.metrics`, or of the decisions, each with its target."""
+    """Figures of `ccarena.eval.measure.table`, or of the decisions, each with its target."""
     relative_to: Text | None = None
     """Baseline: figures are then ratios to it, link by link, and the median link decides. null: the mean of all runs
     decides.

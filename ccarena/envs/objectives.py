@@ -3,7 +3,7 @@
 Evolution maximises the mean objective over links, and a policy is compared with baseline rules by it. An objective is a
 function of `run`, the columns of N learners' runs, `float64[N]` each:
 
-- the figures of `ccarena._core.Trials.figures`, such as `run.throughput_mbps` or `run.signal_delay_p95_ms`;
+- the figures of `ccarena._core.Trials.figures`, such as `run.throughput_mbps` or `run.signal_delay_to_end_p95_ms`;
 - `run.reward`: the mean of the configuration's reward over time, each interval's by its length;
 - parameters and inputs of the spec that the configuration sets or draws.
 
@@ -46,7 +46,9 @@ def log_power(run: Columns, weight: float = 1.0) -> NDArray[np.float64]:
     """
     share = np.maximum(run.throughput_mbps, LEAST_MBPS) / np.maximum(run.capacity_mbps, LEAST_MBPS)
     one_way_ms = run.base_rtt_ms / 2.0
-    p90, p95, p98 = (np.log(np.maximum(run[f"signal_delay_p{q}_ms"] + one_way_ms, LEAST_MS)) for q in (90, 95, 98))
+    p90, p95, p98 = (
+        np.log(np.maximum(run[f"signal_delay_to_end_p{q}_ms"] + one_way_ms, LEAST_MS)) for q in (90, 95, 98)
+    )
     return np.log(share) - weight * (0.25 * p90 + 0.5 * p95 + 0.25 * p98)
 
 

@@ -9,12 +9,13 @@ import numpy as np
 
 from ccarena.core.columns import Columns
 from ccarena.eval.measure.figure_text import UNKNOWN, heading
-from ccarena.eval.measure.metrics import figures_for
+from ccarena.eval.measure.table import FIGURES, columns
 from ccarena.pages import Block, Callout, Choice, Code, Details, Figure, Items, Page, Section, Table, charts
 from ccarena.pages.over_time import Course, over_time
 from ccarena.scenarios.backends import BACKENDS
 from ccarena.scenarios.one_run import Run
 from ccarena.scenarios.tables import (
+    GIVEN,
     MOST_SHOWN,
     REPEATS,
     flow_series,
@@ -54,7 +55,9 @@ def results_page(runs: Sequence[Run], title: str, repeat: Sequence[str] = ()) ->
         head, cells = table_of(mine)
         said += [_in_words(name if len(names) > 1 else "", head, row) for row in cells]
         left_out = shortened(mine)
-        lead = "Figures of each flow on the first link of its path; losses are those of the whole path."
+        lead = (
+            "Figures of each flow on the link of its path with the least capacity; losses are those of the whole path."
+        )
         if len(mine) > 1:
             lead += f" {REPEATS}" if repeats(mine) else " Means over seeds, ± half of the 95 % interval (Student's t)."
         lead += f" {left_out}" if left_out else ""
@@ -68,9 +71,9 @@ def results_page(runs: Sequence[Run], title: str, repeat: Sequence[str] = ()) ->
         sections.append(Section(name, lead, blocks))
     if said:
         findings.append(Items(said[:MOST_SAID]))
-    figures = figures_for(flow["scheme"] for run in runs for flow in run.result["flows"])
+    figures = columns(GIVEN, {flow["scheme"] for run in runs for flow in run.result["flows"]})
     definitions = Table(
-        ["figure", "definition"], [[heading(name), figure.definition] for name, figure in figures.items()], words=2
+        ["figure", "definition"], [[heading(name), FIGURES[name].definition] for name in figures], words=2
     )
     sections.append(Section("What the figures mean", "", [Details("definitions and sources", [definitions])]))
     return Page(
@@ -116,7 +119,7 @@ def figure(run: Run) -> Figure:
         Course(
             f"{flow['flow'][0]} ({flow['scheme'][0]})",
             charts.style(index),
-            _means(flow["throughput_mbps"], every).tolist(),
+            _means(flow["received_mbps"], every).tolist(),
             None,
         )
         for index, flow in enumerate(flow for flow in flows if len(flow["time_s"]))

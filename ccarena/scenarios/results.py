@@ -32,7 +32,7 @@ class Results:
 
     Tables are pandas data frames; `polars` gives the same ones for Polars, and `columns` as NumPy arrays, which need no
     library. Rates are in Mbit/s (10^6 bit/s), times in the unit that ends a column's name, shares in [0, 1].
-    `ccarena.eval.measure.metrics.FIGURES` defines every figure. Unknown values are NaN.
+    `ccarena.eval.measure.table.FIGURES` defines every figure. Unknown values are NaN.
 
     A run on the kernel whose emulator was late has `valid` False in its rows, and `summary` leaves it out.
     """
@@ -49,7 +49,7 @@ class Results:
         return self.runs[index]
 
     def flows(self) -> pd.DataFrame:
-        """Returns a row per run and flow: its figures on the first link of its path, and its counters."""
+        """Returns a row per run and flow: its figures on the link of its path with the least capacity, and counters."""
         return as_pandas(self.columns("flows"))
 
     def links(self) -> pd.DataFrame:
@@ -59,7 +59,7 @@ class Results:
     def series(self, of: Literal["flows", "links"] = "flows") -> pd.DataFrame:
         """Returns figures over time, a row per run, flow or link, and bin; `time_s` is the start of the bin.
 
-        Flows have the receiver's `throughput_mbps` of IP bytes and `goodput_mbps` of new payload. Links have
+        Flows have the receiver's `received_mbps` of IP bytes and `goodput_mbps` of new payload. Links have
         `capacity_mbps`, `throughput_mbps`, the mean `queueing_delay_ms` of what left, and `dropped_packets`. Bins are
         those of the scenario's `record.bin_ms`.
         """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import math
 import os
 import sys
@@ -12,7 +11,6 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ccarena import _core
 from ccarena.core.files import check_writable
 from ccarena.core.terminal import Progress, progress_bar
 from ccarena.errors import CcarenaError, ConfigError, ScenarioError
@@ -22,9 +20,9 @@ from ccarena.scenarios import backends
 from ccarena.scenarios.backends import SIM
 from ccarena.scenarios.entrants import PolicyLike, find_policy
 from ccarena.scenarios.flows import enter
-from ccarena.scenarios.one_run import Run
+from ccarena.scenarios.one_run import Run, checked, perform
 from ccarena.scenarios.results import Results
-from ccarena.scenarios.scenario import give_policy, read_scenario, resolve, scenario_json
+from ccarena.scenarios.scenario import give_policy, read_scenario, resolve
 from ccarena.scenarios.types import Scenario
 from ccarena.traces.recorded import started
 
@@ -63,8 +61,8 @@ def run(
         policies: entrants that are trained policies (docs/entrants.md). Each decides for the flows of its scheme that
             have no `policy`, in every scenario that has such flows, and there must be one.
         duration_s: of every run, s, in place of the documents' own.
-        packets: record every packet at every link, about 30 bytes each. Without, the figures of
-            `ccarena.eval.measure.metrics.NEED_PACKETS` are NaN, unless the document asks for its packets itself.
+        packets: record every packet at every link, about 30 bytes each. Without, the figures
+            that need packets are NaN (docs/figures.md), unless the document asks for its packets itself.
         names: what tables call the scenarios; files by their name and documents by their number if None.
         threads: runs at once: as many as there are processor cores, and in real time 1, if None.
         progress: whether to show a progress bar on stderr (None: on a terminal, for more than one run), or a function
@@ -105,10 +103,9 @@ def run(
 def _run(planned: tuple[str, dict[str, Any]], backend: str) -> Run:
     name, document = planned
     try:
-        result = backends.execute(document, backend)
+        return perform(document, backend, name)
     except CcarenaError as error:
         raise type(error)(f"{name}, seed {document['seed']}: {error}") from error
-    return Run(name, int(document["seed"]), backend, document, result)
 
 
 def _documents(
@@ -148,14 +145,11 @@ def _copied(node: Any) -> Any:
 
 
 def _checked(name: str, document: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the document with every default filled in. Raises ScenarioError, which begins with the scenario's
-    name.
-    """
+    """Returns the document with every default filled in. Raises ScenarioError, led by the scenario's name."""
     try:
-        checked: dict[str, Any] = json.loads(_core.validate_scenario(scenario_json(document)))
+        return checked(document)
     except ScenarioError as error:
         raise ScenarioError(f"{name}: {error}") from error
-    return checked
 
 
 def _entered(name: str, document: dict[str, Any]) -> dict[str, Any]:

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ccarena.core.columns import Columns, join, of_rows
 from ccarena.errors import ConfigError
-from ccarena.eval.measure import metrics
+from ccarena.eval.measure import record, table
 from ccarena.eval.measure.figure_text import heading, show
 from ccarena.eval.measure.outside import OUTSIDE, outside_notes
-from ccarena.eval.theory import fairness
+from ccarena.eval.measure.packet_log import PacketLog
+from ccarena.eval.measure.queueing import queueing_delay_ms
+from ccarena.eval.measure.sample import confidence_interval
+from ccarena.eval.measure.table import FIGURES
 from ccarena.scenarios import backends
 from ccarena.scenarios.one_run import Run
 
 __all__ = [
-    "ACROSS",
+    "GIVEN",
     "MOST_SHOWN",
     "REPEATS",
     "TABLES",
@@ -34,27 +37,25 @@ __all__ = [
     "with_interval",
 ]
 
-COUNTERS = (
-    *("sent_packets", "retransmitted_packets", "lost_packets", "timeouts", "delivered_bytes", "rtt_min_ms"),
-    *("rtt_mean_ms", "decisions", OUTSIDE),
+GIVEN = frozenset(
+    {record.PACKETS, record.SERIES, record.RECEIVED, record.COUNTERS, record.TRACE, record.FLOWS, record.REQUIREMENT}
 )
+"""What the figures of these tables may need; those that a run does not have are NaN."""
 SHOWN = (
     *("throughput_mbps", "goodput_mbps", "utilisation", "queueing_delay_mean_ms", "queueing_delay_p95_ms"),
-    *("signal_delay_p95_ms", "loss_share", "queue_drop_share", "satisfaction"),
+    *("signal_delay_p95_ms", "loss_share", "queue_drop_share", "satisfaction_goodput"),
 )
 """Figures of each flow that readers are shown."""
 MOST_SHOWN = 100
 """Most flows of a scenario that readers are shown; the CSV files have all."""
 REPEATS = "Seeds change nothing here: every one gave the same figures, so there are no intervals."
-ACROSS = ("jain_index", "max_min_distance", "hrf_distance")
-"""Figures of all flows of a run together."""
 
 
 def flow_rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
     """Returns a row per run and flow, with the figures of the schemes that take part."""
-    rows = [row for run in runs for row in run.once("flow_rows", _flow_rows)]
-    alien = metrics.FIGURES.keys() - metrics.figures_for(row["scheme"] for row in rows)
-    return [{name: value for name, value in row.items() if name not in alien} for row in rows]
+    runs = list(runs)
+    names = table.columns(GIVEN, {flow["scheme"] for run in runs for flow in run.result["flows"]})
+    return [row for run in runs for row in run.once(("flows", *names), lambda run: _flow_rows(run, names))]
 
 
 def table_of(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
@@ -94,96 +95,34 @@ def notes(runs: Sequence[Run]) -> list[str]:
 
 def known(rows: Sequence[Mapping[str, Any]], figure: str) -> bool:
     """Returns whether any row has the figure."""
-    return metrics.confidence_interval([row[figure] for row in rows]).n > 0
+    return confidence_interval([row[figure] for row in rows]).n > 0
 
 
 def with_interval(figure: str, rows: Sequence[Mapping[str, Any]]) -> str:
     """Returns the mean of a figure over rows, with ± half of its interval if there are several."""
-    interval = metrics.confidence_interval([row[figure] for row in rows])
+    interval = confidence_interval([row[figure] for row in rows])
     text = show(figure, interval.mean)
     half = interval.high - interval.mean
     return f"{text} ± {show(figure, half)}" if math.isfinite(half) else text
 
 
-def _flow_rows(run: Run) -> list[dict[str, Any]]:
-    result, document = run.result, run.document
-    names = {link["name"]: index for index, link in enumerate(result["links"])}
-    packets = metrics.link_packets(result)
-    # A flow stands in the document once, and in the result as often as its `count` says.
-    given = [flow for flow in document["flows"] for _ in range(flow["count"])]
-    about = {**_about(run), **backends.validity(result)}
+def _flow_rows(run: Run, names: Sequence[str]) -> list[dict[str, Any]]:
     rows = []
-    for index, (flow, said) in enumerate(zip(result["flows"], given, strict=True)):
-        path = [names[name] for name in said["path"]]
-        link = path[0]
-        delay_ms = float(document["links"][link]["delay_ms"])
-        pauses_after_ms = math.inf if said["app"]["type"] == "bulk" else float(said["base_rtt_ms"])
-        figures = metrics.summarise(
-            result,
-            flow=index,
-            link=link,
-            delay_ms=delay_ms,
-            packets=packets,
-            path=path,
-            pauses_after_ms=pauses_after_ms,
-        )
-        row = {**about, "flow": flow["name"], "scheme": flow["scheme"], "link": said["path"][0], **figures}
-        requirement = said["requirement"]
-        least_mbps = float(requirement["min_mbps"]) if requirement else math.nan
-        row["satisfaction"] = metrics.satisfaction(figures["goodput_mbps"], least_mbps)
+    about = {**_about(run), **backends.validity(run.result)}
+    for flow, subject in zip(run.result["flows"], run.measured().flows, strict=True):
+        head = {**about, "flow": flow["name"], "scheme": flow["scheme"], "link": subject.of_link["name"]}
         done = flow.get("completion_s")
-        row |= {"transfers": len(done or ()), "completion_mean_s": float(np.mean(done)) if done else math.nan}
-        row |= {name: flow.get(name) for name in COUNTERS}
-        rows.append(row)
-    across = dict.fromkeys(ACROSS, math.nan)
-    if len(rows) > 1:
-        rates = [row["throughput_mbps"] for row in rows]
-        across["jain_index"] = metrics.jain_index([row["goodput_mbps"] for row in rows])
-        if all(math.isfinite(rate) for rate in rates):
-            across |= _distances(result, given, rates)
-    return [{**row, **across} for row in rows]
-
-
-def _distances(
-    result: Mapping[str, Any], flows: Sequence[Mapping[str, Any]], rates_mbps: Sequence[float]
-) -> dict[str, float]:
-    """Returns distances of the flows' rates from the fair ones on the links' mean capacities; applications' rates are
-    demands.
-    """
-    capacity = {link["name"]: float(np.mean(link["capacity_mbps"])) for link in result["links"]}
-    if not all(mbps > 0 for mbps in capacity.values()):
-        return {}
-    paths = [flow["path"] for flow in flows]
-    demands = [flow["app"].get("rate_mbps") for flow in flows]
-    distances = {"max_min_distance": fairness.max_min_distance(rates_mbps, capacity, demands, paths)}
-    given = [flow["requirement"] for flow in flows]
-    if any(given):
-        requirements = [(r["min_mbps"], r["max_mbps"]) if r else None for r in given]
-        distances["hrf_distance"] = fairness.hrf_distance(rates_mbps, capacity, requirements, paths, demands=demands)
-    return distances
-
-
-def _link_rows(run: Run) -> list[dict[str, Any]]:
-    rows = []
-    for link in run.result["links"]:
-        delays = np.empty(0)
-        if "log" in link:
-            delays = metrics.queueing_delay_ms(metrics.PacketLog.from_arrays(link["log"]))
-        packets = [link.get(f"{what}_packets") for what in ("dropped", "lost", "delivered")]
-        losses = metrics.loss_shares(*(math.nan if count is None else count for count in packets))
-        row = {
-            **_about(run),
-            "link": link["name"],
-            "capacity_mbps": float(np.mean(link["capacity_mbps"])),
-            "throughput_mbps": float(link["delivered_bytes"]) * 8e-6 / float(run.result["duration_s"]),
-            "utilisation": metrics.utilisation(float(link["delivered_bytes"]), float(link["capacity_bytes"])),
-            "queueing_delay_mean_ms": float(delays.mean()) if delays.size else math.nan,
-            "queueing_delay_p95_ms": metrics.percentile(delays, 0.95),
-            **losses,
-            **{f"{what}_packets": link.get(f"{what}_packets") for what in ("arrived", "delivered", "dropped", "lost")},
-        }
-        rows.append(row | backends.validity(run.result))
+        counted = {name: flow.get(name) for name in ("delivered_bytes", "decisions", OUTSIDE)}
+        counted |= {"transfers": len(done or ()), "completion_mean_s": float(np.mean(done)) if done else math.nan}
+        rows.append({**head, **table.row(subject, names), **counted})
     return rows
+
+
+def _link_rows(run: Run) -> Iterator[dict[str, Any]]:
+    names = table.columns(GIVEN, (), of="link")
+    for link in run.measured().links:
+        head = {**_about(run), "link": link.of_link["name"], "lost_packets": link.of_link.get("lost_packets")}
+        yield {**head, **table.row(link, names), **backends.validity(run.result)}
 
 
 def flow_series(run: Run, most: int | None = None) -> list[Columns]:
@@ -195,7 +134,7 @@ def flow_series(run: Run, most: int | None = None) -> list[Columns]:
         if series is not None:
             received, new = (np.asarray(series[name], dtype=np.float64) for name in ("wire_bytes", "payload_bytes"))
             head = _head(run, received.size, flow=flow["name"], scheme=flow["scheme"])
-            rates = {"throughput_mbps": received * 8e-6 / bin_s, "goodput_mbps": new * 8e-6 / bin_s}
+            rates = {"received_mbps": received * 8e-6 / bin_s, "goodput_mbps": new * 8e-6 / bin_s}
             tables.append({**head, "time_s": np.arange(received.size) * bin_s, **rates})
     return tables
 
@@ -232,11 +171,11 @@ def _packets(runs: Iterable[Run]) -> Columns:
                     f"{run.scenario}: no packets were recorded; run it with packets=True, or with "
                     "`record: {packets: true}` in the scenario"
                 )
-            log = metrics.PacketLog.from_arrays(link["log"])
+            log = PacketLog.from_arrays(link["log"])
             times = {"arrival_ns": log.arrival_ns, "departure_ns": log.departure_ns}
             rest = {"serialisation_ns": log.serialisation_ns, "bytes": log.bytes}
             head = {**_head(run, len(log), link=link["name"]), "flow": names[log.flow]}
-            tables.append({**head, **times, **rest, "queueing_delay_ms": metrics.queueing_delay_ms(log)})
+            tables.append({**head, **times, **rest, "queueing_delay_ms": queueing_delay_ms(log)})
     return join(tables)
 
 
@@ -247,8 +186,8 @@ def _summary(runs: Sequence[Run]) -> Columns:
         groups.setdefault(tuple(row[key] for key in ("scenario", "backend", "flow", "scheme", "link")), []).append(row)
     rows = []
     for (scenario, backend, flow, scheme, link), mine in groups.items():
-        for figure, about in metrics.FIGURES.items():
-            interval = metrics.confidence_interval([row.get(figure, math.nan) for row in mine])
+        for figure, about in FIGURES.items():
+            interval = confidence_interval([row.get(figure, math.nan) for row in mine])
             if interval.n:
                 head = {"scenario": scenario, "backend": backend, "flow": flow, "scheme": scheme, "link": link}
                 values = {"mean": interval.mean, "low": interval.low, "high": interval.high, "n": interval.n}
@@ -272,8 +211,8 @@ def _bin_s(run: Run) -> float:
 TABLES: dict[str, Callable[[Sequence[Run]], Columns]] = {
     "flows": lambda runs: of_rows(flow_rows(runs)),
     "links": lambda runs: of_rows([row for run in runs for row in _link_rows(run)]),
-    "flow_series": lambda runs: join(table for run in runs for table in flow_series(run)),
-    "link_series": lambda runs: join(table for run in runs for table in link_series(run)),
+    "flow_series": lambda runs: join(each for run in runs for each in flow_series(run)),
+    "link_series": lambda runs: join(each for run in runs for each in link_series(run)),
     "packets": _packets,
     "summary": _summary,
 }

@@ -12,7 +12,7 @@ from typing import Any
 
 from ccarena.core.files import write_atomically
 from ccarena.core.terminal import print_table
-from ccarena.eval.measure.metrics import confidence_interval
+from ccarena.eval.measure.sample import confidence_interval
 from ccarena.pages import Axis, Block, Callout, Chart, Figure, Items, Page, Section, Table
 from ccarena.pages import write as write_page
 from ccarena.pages.charts import STYLES, Interval, line

@@ -32,7 +32,7 @@ from ccarena.envs.parameter_search import Tried, Values, search
 from ccarena.envs.trials import Answers, Candidate, SchemeTrials
 from ccarena.errors import ConfigError
 from ccarena.eval.heldout.rules import answers_of
-from ccarena.eval.measure.metrics import Interval, confidence_interval
+from ccarena.eval.measure.sample import Interval, confidence_interval
 from ccarena.scenarios.entrants import Entrant, EntrantLike, about, read, with_params
 
 __all__ = ["BEST", "CANDIDATES", "DISTRIBUTION", "OBJECTIVE", "PLAN", "Plan", "TunedScheme", "read_plan", "tune_scheme"]

@@ -22,7 +22,7 @@ from typing import Any
 
 from ccarena.core.files import scratch
 from ccarena.errors import ConfigError, TrainingError
-from ccarena.eval.measure.metrics import confidence_interval
+from ccarena.eval.measure.sample import confidence_interval
 from ccarena.runs.remote_folder import RemoteFolder, is_url
 from ccarena.runs.run_folder import CONFIG, VALIDATION, is_in_use, read_progress
 

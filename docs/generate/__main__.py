@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from docs.generate import configuration, environments, learned, schemes, suites
+from docs.generate import configuration, environments, figures, learned, schemes, suites
 
 PAGES = {
     "configuration": configuration,
     "environment": environments,
+    "figures": figures,
     "learned": learned,
     "schemes": schemes,
     "suites": suites,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from ccarena.eval.measure.table import FIGURES
 from ccarena.eval.reproduce import checks, measures, values
 
 GENERATED = "<!-- Generated from ccarena/eval/reproduce by `make docs`; edit there. -->"
@@ -16,15 +17,15 @@ def markdown() -> str:
         GENERATED,
         "## Measures",
         f"For a flow, {windowed}:",
-        _table(measures.WINDOWED_FLOW),
+        _measures(measures.windowed_flow()),
         "For a flow, over the whole run:",
-        _table({name: text for name, text in measures.FLOW.items() if name not in measures.WINDOWED_FLOW}),
-        f"For the run, {windowed}:",
-        _table(measures.WINDOWED_RUN),
-        "For the run's first link:",
-        _table({name: text for name, text in measures.RUN.items() if name not in measures.WINDOWED_RUN}),
-        "With `record: {packets: true}`:",
-        _table(measures.PACKETS),
+        _measures(measures.counted(), completion_s="List of the durations of finished transfers."),
+        f"For the run and its first link, {windowed}:",
+        _measures(measures.windowed_run()),
+        "For the run and its first link, over the whole run:",
+        _measures(measures.WHOLE),
+        "For the run's first link, with `record: {packets: true}`:",
+        _measures(measures.of_packets()),
         "Declared as `measures: {NAME: {kind: KIND, PARAMETER: VALUE}}`:",
         _kinds(),
         "## Values",
@@ -40,6 +41,11 @@ def markdown() -> str:
 def _body(docstring: str | None) -> str:
     """A module's docstring without its first line."""
     return (docstring or "").partition("\n")[2].strip()
+
+
+def _measures(names: Iterable[str], **others: str) -> str:
+    """Figures of the table, and other measures with their meanings."""
+    return _table({**{name: FIGURES[name].definition for name in names}, **others})
 
 
 def _table(entries: Mapping[str, str], head: str = "measure") -> str:

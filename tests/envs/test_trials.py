@@ -18,10 +18,10 @@ from ccarena.configs.schema import TrainConfig
 from ccarena.envs.trials import Candidate, Trials
 from ccarena.envs.vector import LearnedVectorEnv
 from ccarena.errors import ConfigError, PolicyError
-from ccarena.eval.measure import metrics
 from ccarena.policies import export
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.spec import spec_of
+from tests.run_figures import figures_of
 
 LINKS = {"constant": 1, "random_steps": 1, "cellular": 1, "trace": 0}
 
@@ -39,9 +39,10 @@ def test_a_trial_is_the_run_of_its_scenario() -> None:
         scenario["flows"][0]["policy"] = {"constant": action}
         scenario["record"] |= {"packets": True, "reports": True}
         found = _core.simulate(json.dumps(scenario))
-        row = metrics.summarise(found)
-        for name in ("throughput_mbps", "utilisation", "queueing_delay_mean_ms", "queueing_delay_p95_ms"):
-            assert outcome.run[name][world] == pytest.approx(row[name], rel=1e-9), name
+        row = figures_of(scenario, found, learners=[0])
+        conditions = {"duration_s", "base_rtt_ms", "flows", "decisions"}
+        for name in set(_core.Trials.figures) - conditions:
+            assert outcome.run[name][world] == pytest.approx(row[name], rel=1e-6), name
         assert outcome.run.decisions[world] == found["flows"][0]["decisions"]
 
 
@@ -129,7 +130,7 @@ def test_parameters_are_the_candidates_and_drawn_ones_the_links() -> None:
     unweighted = Trials(plain, spec_of(plain), threads=2).run(slack[:1], 4, 8)[0]
     tails = (unweighted.scores - first.scores) / first.run.budget_ms
     one_way = first.run.base_rtt_ms / 2
-    p90, p95, p98 = (np.log(first.run[f"signal_delay_p{q}_ms"] + one_way) for q in (90, 95, 98))
+    p90, p95, p98 = (np.log(first.run[f"signal_delay_to_end_p{q}_ms"] + one_way) for q in (90, 95, 98))
     np.testing.assert_allclose(tails, 0.25 * p90 + 0.5 * p95 + 0.25 * p98)
 
 

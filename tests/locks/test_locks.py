@@ -21,6 +21,15 @@ LOCKED = json.loads(LOCKS.read_text("utf-8"))
 
 RENAMED: dict[str, dict[str, str]] = {
     **{section: {} for section in measured.SECTIONS},
+    "tables": {
+        "run flows.csv jain_index": "run flows.csv jain_goodput",
+        "run summary.csv jain_index": "run summary.csv jain_goodput",
+        "run flows.csv satisfaction": "run flows.csv satisfaction_goodput",
+        "run flow_series.csv throughput_mbps": "run flow_series.csv received_mbps",
+        "compete rows.csv jain_index": "compete rows.csv jain_weighted",
+        "leaderboard export runs.csv jain_index": "leaderboard export runs.csv jain_weighted",
+        "leaderboard export --means means.csv jain_index": "leaderboard export --means means.csv jain_weighted",
+    },
     "options": {"policy control --out": "policy rule --out", "policy control ENTRANT": "policy rule ENTRANT"},
 }
 """By section: what is locked under an old name, to its new one. Names and values may change whole or by a word."""

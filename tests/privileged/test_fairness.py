@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: shares are not compared (run make)")
 
 from ccarena.cc_kernel_bridge import run as kernel_tcp
-from ccarena.eval.measure import metrics
+from ccarena.eval.measure.fairness import jain_index
 from ccarena.quic import run as over_quic
 from ccarena.scenarios import backends
 
@@ -43,13 +43,13 @@ def shares(result: Mapping[str, Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
 @pytest.mark.parametrize("count", [10, 30, 100])
 def test_flows_share_a_link_as_in_the_simulator(count: int) -> None:
     document = crowd(count)
-    simulated = metrics.jain_index(shares(backends.simulate(document)))
+    simulated = jain_index(shares(backends.simulate(document)))
     for name, (run, allowed) in REAL.items():
         real, late_ms = backends.timely(lambda run=run: run(document))  # type: ignore[misc]
         if real is None:
             pytest.skip(f"SKIPPED, shares are not compared: the emulator was late by {late_ms} ms, the machine is busy")
         found = shares(real)
-        assert metrics.jain_index(found) > simulated - allowed, f"{name}: {np.sort(found).round(2)}"
+        assert jain_index(found) > simulated - allowed, f"{name}: {np.sort(found).round(2)}"
         if name == "quic":
             # Nobody starves, and nobody is ahead because its socket is served first.
             assert found.min() > 0.25, np.sort(found).round(2)

@@ -19,13 +19,14 @@ pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: kernel 
 from ccarena.cc_kernel_bridge.run import Runner, run_scenario
 from ccarena.core.learned_schemes import shipped_policies
 from ccarena.errors import PolicyError, RunnerError, ScenarioError, TraceError
-from ccarena.eval.measure import metrics
+from ccarena.eval.measure.packet_log import PacketLog
 from ccarena.policies import artifact
 from ccarena.scenarios.backends import simulate
 from ccarena.scenarios.entrants import find_policy
 from ccarena.scenarios.run import run
 from ccarena.scenarios.tables import flow_rows
 from tests.envs.acct import REPORT_FIELDS
+from tests.run_figures import figures_of
 
 pytestmark = pytest.mark.usefixtures("kernel")
 
@@ -113,8 +114,9 @@ def await_end(pid: int, within_s: float = 5.0) -> None:
 @pytest.mark.parametrize("scheme", ["cubic", "wcc-ai", "vegas"])
 def test_one_flow_fills_its_link(scheme: str) -> None:
     """In the kernel, as a BPF program of ours, and from user space over the bridge."""
-    result = run_scenario(scenario(scheme))
-    figures = metrics.summarise(result)
+    document = scenario(scheme)
+    result = run_scenario(document)
+    figures = figures_of(document, result)
     assert 20 < figures["throughput_mbps"] <= 24.1
     # 50 packets of 1500 bytes wait for at most 25 ms.
     assert 0 < figures["queueing_delay_mean_ms"] < figures["queueing_delay_p95_ms"] <= 26
@@ -122,7 +124,7 @@ def test_one_flow_fills_its_link(scheme: str) -> None:
     assert 19.5 < flow["rtt_min_ms"] < 25 and flow["rtt_min_ms"] < flow["rtt_mean_ms"] < 50
     assert flow["delivered_bytes"] * 8e-6 / 2 == pytest.approx(figures["goodput_mbps"])
     assert 0.9 * 24 * 0.96 / 1.05 < figures["goodput_mbps"] < figures["throughput_mbps"]
-    log = metrics.PacketLog.from_arrays(result["links"][0]["log"])
+    log = PacketLog.from_arrays(result["links"][0]["log"])
     assert (np.diff(log.departure_ns) >= 500_000).all(), "a packet of 1500 bytes takes 0.5 ms"
     assert (log.departure_ns > log.arrival_ns).all()
     assert log.departure_ns[-1] < 2.01e9, "the emulator stops within its host's next wake"
@@ -132,19 +134,20 @@ def test_one_flow_fills_its_link(scheme: str) -> None:
 
 def test_the_simulator_and_the_kernel_agree_on_cubic() -> None:
     document = scenario("cubic", seconds=3.0)
-    real, simulated = (metrics.summarise(run(document)) for run in (run_scenario, simulate))
+    real, simulated = (figures_of(document, run(document)) for run in (run_scenario, simulate))
     assert real["throughput_mbps"] == pytest.approx(simulated["throughput_mbps"], rel=0.05)
     assert real["queueing_delay_mean_ms"] == pytest.approx(simulated["queueing_delay_mean_ms"], rel=0.15, abs=5)
 
 
 def test_acct_hears_the_network_on_real_packets() -> None:
     """The option goes out on data, the emulated router lowers it, and the receiver echoes it."""
-    result = run_scenario(scenario("acct", policy={"constant": 4}))
+    document = scenario("acct", policy={"constant": 4})
+    result = run_scenario(document)
     reports = result["flows"][0]["reports"]
     advertised = reports[:, REPORT_FIELDS.index("advertised_mbps")]
     assert len(reports) > 30 and result["flows"][0]["decisions"] == len(reports)
     assert np.median(advertised) == pytest.approx(24, rel=0.05)
-    assert metrics.summarise(result)["queueing_delay_p95_ms"] < 15
+    assert figures_of(document, result)["queueing_delay_p95_ms"] < 15
 
 
 def test_two_flows_and_an_application() -> None:
@@ -197,7 +200,7 @@ def test_a_decider_that_is_silent_does_not_stall_its_flow() -> None:
         while (due := runner.wait()) is not None:
             runner.act(due.flow, 2)
         assert runner.result["flows"][0]["reports"][-1][REPORT_FIELDS.index("alpha")] == 3
-        assert metrics.summarise(runner.result)["throughput_mbps"] > 18
+        assert figures_of(scenario("acct", seconds=2.5), runner.result)["throughput_mbps"] > 18
 
 
 @pytest.mark.parametrize("victim", ["caller", "group", "runner"])

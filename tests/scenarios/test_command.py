@@ -35,7 +35,7 @@ def test_it_prints_and_writes(words: list[str], capsys: pytest.CaptureFixture[st
     assert {"flows.csv", "links.csv", "summary.csv", "page.html"} <= {file.name for file in folder.iterdir()}
     (row, _) = csv.DictReader((folder / "flows.csv").open())
     assert (row["flow"], row["seed"]) == ("mine", "3")
-    assert float(row["satisfaction"]) == pytest.approx(float(row["goodput_mbps"]) / 10)
+    assert float(row["satisfaction_goodput"]) == pytest.approx(float(row["goodput_mbps"]) / 10)
 
 
 def test_out_seeds_and_duration_have_their_effect(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,8 @@ pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: ccarena
 import ccarena
 from ccarena import _core
 from ccarena.errors import ConfigError, MissingDependencyError, PolicyError, ScenarioError, TraceError
-from ccarena.eval.measure.metrics import NEED_PACKETS
+from ccarena.eval.measure.record import PACKETS
+from ccarena.eval.measure.table import FIGURES
 from ccarena.scenarios.results import Results
 from ccarena.scenarios.tables import TABLES, flow_rows
 
@@ -93,7 +94,8 @@ def test_tables_are_polars_frames(results: Results) -> None:
 def test_without_packets_the_figures_that_need_them_are_not_known() -> None:
     results = ccarena.run(SHORT, packets=False)
     (row, _) = flow_rows(results)
-    assert all(math.isnan(row[name]) for name in NEED_PACKETS if name in row) and "loss_share" in row
+    of_packets = [name for name, figure in FIGURES.items() if name in row and PACKETS in figure.needs]
+    assert len(of_packets) > 10 and all(math.isnan(row[name]) for name in of_packets)
     whole = flow_rows(ccarena.run(SHORT))[0]
     assert row["goodput_mbps"] == whole["goodput_mbps"] and row["utilisation"] == pytest.approx(whole["utilisation"])
     with pytest.raises(ConfigError, match="no packets were recorded; run it with packets=True"):
@@ -213,7 +215,7 @@ def test_a_scenario_of_many_flows() -> None:
     rows = rows_of({"duration_s": 8, "links": [link], "flows": flows})
     assert [row["scheme"] for row in rows] == ["reno", "reno", "bbr"]
     assert rows[2]["goodput_mbps"] == pytest.approx(2, rel=0.1)
-    assert rows[2]["satisfaction"] == pytest.approx(rows[2]["goodput_mbps"], rel=1e-6)
+    assert rows[2]["satisfaction_goodput"] == pytest.approx(rows[2]["goodput_mbps"], rel=1e-6)
     assert sum(row["throughput_mbps"] for row in rows) == pytest.approx(24, rel=0.06)
 
 

@@ -15,29 +15,32 @@ the stagger plus a base RTT. It also starts recorded and synthetic links elsewhe
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ccarena import _core
 from ccarena.core.terminal import Progress
 from ccarena.errors import ConfigError, ScenarioError
 from ccarena.eval.compete.bottlenecks import Bottleneck
 from ccarena.eval.heldout.links import MOST_SEEDS
-from ccarena.eval.measure import metrics
-from ccarena.scenarios.backends import SIM, execute, validity
+from ccarena.eval.measure.record import FLOWS, MATCH, PACKETS, REQUIREMENT, Record
+from ccarena.eval.measure.table import FIGURES, columns, row
+from ccarena.scenarios.backends import SIM, validity
 from ccarena.scenarios.entrants import Entrant
+from ccarena.scenarios.one_run import perform
 
-__all__ = ["MOST_PACKETS", "Match", "Plan", "Seat", "compete", "matches_of"]
+__all__ = ["GIVEN", "MOST_PACKETS", "Match", "Plan", "Seat", "compete", "matches_of"]
 
 MOST_PACKETS = 2e7
 """Most packets of one run whose record fits into a laptop's memory: each takes about 100 bytes."""
+
+GIVEN = frozenset({PACKETS, FLOWS, REQUIREMENT, MATCH})
+"""What figures of a match may need."""
 
 BIN_S = 1.0
 _CAPACITY_BIN_MS = 10
@@ -126,20 +129,10 @@ class _Run:
     together: str
     alone: tuple[str, ...]
 
-
-@dataclass(frozen=True)
-class _Measured:
-    """Figures of one simulation."""
-
-    flows: list[dict[str, float]]
-    """Figures of each flow."""
-    rates_mbps: NDArray[np.float64]
-    """Rates `[flows, bins]`, of whole bins of `BIN_S`."""
-    capacity_mbps: NDArray[np.float64]
-    """Capacity `[bins]`."""
-    utilisation: float
-    validity: Mapping[str, Any]
-    """Validity of a real-time run, see `ccarena.scenarios.backends.validity`."""
+    @property
+    def window(self) -> tuple[float, float]:
+        """The time when all flows are there, s."""
+        return self.starts_s[-1], self.end_s
 
 
 def matches_of(plan: Plan, bottleneck: Bottleneck) -> list[Match]:
@@ -170,14 +163,15 @@ def compete(
     for run in runs:
         _check(run)
     rows = [] if rows is None else rows
-    windows = {text: (run.starts_s[-1], run.end_s) for run in runs for text in (*run.alone, run.together)}
+    solos = {text: run for run in runs for text in run.alone}
     with ThreadPoolExecutor(max_workers=max(1, threads)) as pool:
-        # The simulator releases the interpreter's lock, so that threads are enough to use every core.
-        measured = {text: pool.submit(_measure, text, *window, plan.backend) for text, window in windows.items()}
+        # The simulator releases the interpreter's lock, so that threads are enough to use every core. Work is taken in
+        # the order in which it is given: whoever waits for runs alone waits for what has begun.
+        alone = {text: pool.submit(_measure, text, run.window, plan.backend) for text, run in solos.items()}
+        together = [pool.submit(_together, run, [alone[text] for text in run.alone], plan.backend) for run in runs]
         try:
-            for done, run in enumerate(runs, start=1):
-                alone = [measured[text].result() for text in run.alone]
-                rows += _rows(run, entrants, measured[run.together].result(), alone)
+            for done, (run, measured) in enumerate(zip(runs, together, strict=True), start=1):
+                rows += _rows(run, entrants, measured.result())
                 if progress is not None:
                     progress(done, len(runs))
         except BaseException:
@@ -253,61 +247,39 @@ def _document(
     return json.dumps(document, sort_keys=True)
 
 
-def _measure(text: str, start_s: float, end_s: float, backend: str) -> _Measured:
-    """Runs the scenario and returns figures of the packets that left the bottleneck in (start, end]."""
-    document = json.loads(text)
-    result = execute(document, backend)
-    # The capacity of several links in a row is that of the slowest; those of the way back are not among them.
-    forward = document["flows"][0].get("path")
-    ways = [link for link in result["links"] if forward is None or link["name"] in forward]
-    packets = metrics.link_packets({**result, "links": ways})
-    record, whole = min(
-        ((link, each.log) for link, each in zip(ways, packets, strict=True)),
-        key=lambda of: float(of[0]["capacity_bytes"]),
-    )
-    inside = (whole.departure_ns > start_s * 1e9) & (whole.departure_ns <= end_s * 1e9)
-    log = metrics.PacketLog(**{name: getattr(whole, name)[inside] for name in whole.__dataclass_fields__})
-    bins = math.floor((end_s - start_s) / BIN_S + 1e-9)
-    fine = np.asarray(record["capacity_mbps"], dtype=np.float64)[round(start_s * 1e3 / _CAPACITY_BIN_MS) :]
-    capacity = metrics.bin_capacity_mbps(fine, round(BIN_S * 1e3 / _CAPACITY_BIN_MS))[:bins]
-    flows, rates = [], np.zeros((len(document["flows"]), bins))
-    for k in range(len(document["flows"])):
-        mine = log.of_flow(k)
-        delay_ms = metrics.queueing_delay_ms(mine)
-        index = np.minimum(((mine.departure_ns / 1e9 - start_s) / BIN_S).astype(np.int64), bins)
-        rates[k] = np.bincount(index, weights=mine.bytes, minlength=bins + 1)[:bins] * 8e-6 / BIN_S
-        flows.append(
-            {
-                "throughput_mbps": metrics.throughput_mbps(mine, start_s, end_s),
-                "queueing_delay_mean_ms": float(delay_ms.mean()) if delay_ms.size else math.nan,
-                "queueing_delay_p95_ms": metrics.percentile(delay_ms, 0.95),
-                **metrics.losses_of_flow(packets, k, start_s, end_s),
-            }
-        )
-    possible_bytes = float(fine.mean()) * (end_s - start_s) / 8e-6
-    used = metrics.utilisation(float(log.bytes.sum()), possible_bytes)
-    return _Measured(flows, rates, capacity, used, validity(result))
+_Flows = list[dict[str, Any]]
+"""The figures of each flow of a run; in real time also `valid` and `lateness_p99_ms`."""
 
 
-def _rows(
-    run: _Run, entrants: Mapping[str, Entrant], together: _Measured, alone: Sequence[_Measured]
-) -> list[dict[str, Any]]:
-    members = [entrants[seat.label] for seat in run.order]
-    weights = np.array([member.weight for member in members])
-    rates = np.array([flow["throughput_mbps"] for flow in together.flows])
-    total = float(rates.sum())
-    jain = metrics.jain_index(rates / weights)
-    found = [measured.validity for measured in (together, *alone) if measured.validity]
+def _measure(text: str, window: tuple[float, float], backend: str, alone: Sequence[_Flows] | None = None) -> _Flows:
+    """Runs a scenario and measures each of its flows over the window; flow k is `alone[k][k]` without the others."""
+    run = perform(json.loads(text), backend)
+    own = None if alone is None else [flows[k] for k, flows in enumerate(alone)]
+    record = Record(run.document, run.result, window, alone=own)
+    names = columns(GIVEN, {flow["scheme"] for flow in run.result["flows"]})
+    known = [[name for name in names if FIGURES[name].needs <= flow.given] for flow in record.flows]
+    late = validity(run.result)
+    return [{**row(flow, mine), **late} for flow, mine in zip(record.flows, known, strict=True)]
+
+
+def _together(run: _Run, alone: Sequence[Future[_Flows]], backend: str) -> _Flows:
+    """Returns the figures of a match's flows, with those of the runs alone; `valid` only if all of them are."""
+    solos = [each.result() for each in alone]
+    flows = _measure(run.together, run.window, backend, solos)
+    found = [flow for measured in (flows, *solos) for flow in measured if "valid" in flow]
+    if not found:
+        return flows
     # A comparison with a run that cannot be believed cannot be, either.
     late = {
         "valid": all(each["valid"] for each in found),
-        "lateness_p99_ms": max((each["lateness_p99_ms"] for each in found), default=math.nan),
+        "lateness_p99_ms": max(each["lateness_p99_ms"] for each in found),
     }
-    out = []
-    for k, (seat, member, flow) in enumerate(zip(run.order, members, together.flows, strict=True)):
-        solo = alone[k].flows[k]
-        fair = float(weights[k] / weights.sum())
-        row = {
+    return [{**flow, **late} for flow in flows]
+
+
+def _rows(run: _Run, entrants: Mapping[str, Entrant], flows: _Flows) -> list[dict[str, Any]]:
+    return [
+        {
             "link": run.bottleneck.name,
             "match": run.match.name,
             "match_rtts_ms": run.match.rtts,
@@ -316,36 +288,10 @@ def _rows(
             "order": "+".join(str(run.match.seats.index(other) + 1) for other in run.order),
             "entrant": seat.label,
             "opponents": "+".join(other.label for j, other in enumerate(run.order) if j != k),
-            "scheme": member.scheme,
+            "scheme": entrants[seat.label].scheme,
             "base_rtt_ms": seat.rtt_ms,
             "start_s": run.starts_s[k],
-            "fair_share": fair,
-            "throughput_mbps": flow["throughput_mbps"],
-            "share": flow["throughput_mbps"] / total if total > 0 else math.nan,
-            "solo_throughput_mbps": solo["throughput_mbps"],
-            "harm_throughput": _harm(solo["throughput_mbps"] - flow["throughput_mbps"], solo["throughput_mbps"]),
-            "queueing_delay_mean_ms": flow["queueing_delay_mean_ms"],
-            "queueing_delay_p95_ms": flow["queueing_delay_p95_ms"],
-            "solo_queueing_delay_mean_ms": solo["queueing_delay_mean_ms"],
-            # Harm is relative to the whole mean round trip. Relative to the queueing delay alone, which is near 0 for
-            # a flow by itself, any delay would be total harm.
-            "harm_delay": _harm(
-                flow["queueing_delay_mean_ms"] - solo["queueing_delay_mean_ms"],
-                seat.rtt_ms + flow["queueing_delay_mean_ms"],
-            ),
-            **{name: flow[name] for name in ("loss_share", "queue_drop_share")},
-            "convergence_time_s": metrics.convergence_time_s(
-                together.rates_mbps[k], fair * together.capacity_mbps, bin_s=BIN_S
-            ),
-            "jain_index": jain,
-            "utilisation": together.utilisation,
-            **(late if found else {}),
+            **flow,
         }
-        if member.required_mbps is not None:
-            row["satisfaction"] = metrics.satisfaction(flow["throughput_mbps"], member.required_mbps)
-        out.append(row)
-    return out
-
-
-def _harm(lost: float, of: float) -> float:
-    return lost / of if of > 0 else math.nan
+        for k, (seat, flow) in enumerate(zip(run.order, flows, strict=True))
+    ]

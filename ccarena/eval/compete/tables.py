@@ -10,26 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ccarena.eval.measure.metrics import Interval, confidence_interval
+from ccarena.eval.measure.sample import Interval, confidence_interval
+from ccarena.eval.measure.table import FIGURES
 
 __all__ = ["HEAD", "WIDE_HEAD", "Matrix", "cells", "matrices", "number", "summarise", "wide_cells"]
 
-FIGURES = (
-    "throughput_mbps",
-    "solo_throughput_mbps",
-    "share",
-    "harm_throughput",
-    "harm_delay",
-    "queueing_delay_mean_ms",
-    "queueing_delay_p95_ms",
-    "solo_queueing_delay_mean_ms",
-    "loss_share",
-    "queue_drop_share",
-    "convergence_time_s",
-    "satisfaction",
-    "jain_index",
-    "utilisation",
-)
 Row = Mapping[str, Any]
 
 
@@ -53,7 +38,7 @@ class Matrix:
 def summarise(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Returns means over seeds, with intervals, for each link, match and competitor.
 
-    Flows of one entry and base RTT count together. Each of `FIGURES` becomes `{mean, low, high}`, of the means of the
+    Flows of one entry and base RTT count together. Each figure becomes `{mean, low, high}`, of the means of the
     seeds over orders. `share_first` and `share_last` are its share when it started first and last, `converged` the part
     of its flows that ever did.
     """
@@ -77,7 +62,7 @@ def summarise(rows: Sequence[Row]) -> list[dict[str, Any]]:
             "converged": float(np.mean([math.isfinite(row["convergence_time_s"]) for row in mine])),
         }
         for figure in FIGURES:
-            if figure in mine[0]:
+            if figure in mine[0] and figure != "fair_share":
                 interval = _over_seeds(mine, figure)
                 entry[figure] = {"mean": interval.mean, "low": interval.low, "high": interval.high}
         out.append(entry)
@@ -119,7 +104,7 @@ def cells(summary: Sequence[Row]) -> list[list[str]]:
             number(entry["queueing_delay_mean_ms"]["mean"], 1),
             number(entry["convergence_time_s"]["mean"], 1),
             number(100 * entry["converged"], 0),
-            number(entry["jain_index"]["mean"], 3),
+            number(entry["jain_weighted"]["mean"], 3),
         ]
         for entry in summary
     ]
@@ -142,7 +127,7 @@ def wide_cells(summary: Sequence[Row]) -> list[list[str]]:
             _interval(entry["queue_drop_share"], 3, 100),
             _interval(entry["convergence_time_s"], 1),
             number(100 * entry["converged"], 0),
-            _interval(entry["jain_index"], 3),
+            _interval(entry["jain_weighted"], 3),
         ]
         for entry in summary
     ]

@@ -3,8 +3,8 @@ real.
 
 The kernel's runs are real sockets over the emulated link, in real time. The simulated runs have other seeds, other
 offsets on a trace, and `HOST_JITTER_MS` on their links, the time that the emulator's host takes to wake: no real run
-repeats to the nanosecond. The same code (`metrics`) reduces both to the same figures. Errors are those of
-`recorded.judge`. If a learned flow's scheme has a shipped configuration, its reward is compared too.
+repeats to the nanosecond. The same code reduces both to the same figures. Errors are those of `recorded.judge`. If a
+learned flow's scheme has a shipped configuration, its reward is compared too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from ccarena.core.terminal import Progress
 from ccarena.envs.rewards import Reward
 from ccarena.eval.fidelity import recorded
 from ccarena.eval.fidelity.recorded import Run
-from ccarena.eval.measure import metrics
+from ccarena.eval.measure.packet_log import PacketLog
+from ccarena.eval.measure.queueing import queueing_delay_ms
+from ccarena.eval.measure.sample import percentile
+from ccarena.eval.measure.throughput import throughput_mbps
 from ccarena.policies.spec import spec_of
 from ccarena.scenarios import backends
 from ccarena.scenarios.backends import simulate
@@ -140,13 +143,13 @@ def figures(result: Mapping[str, Any]) -> Run:
     mean over their intervals.
     """
     link, seconds = result["links"][0], float(result["duration_s"])
-    log = metrics.PacketLog.from_arrays(link["log"])
-    delay_ms = metrics.queueing_delay_ms(log)
+    log = PacketLog.from_arrays(link["log"])
+    delay_ms = queueing_delay_ms(log)
     run: Run = {
-        "throughput_mbps": metrics.throughput_mbps(log, 0.0, seconds),
+        "throughput_mbps": throughput_mbps(log, 0.0, seconds),
         "qdelay_ms": {
             "mean": float(delay_ms.mean()) if delay_ms.size else float("nan"),
-            "p95": metrics.percentile(delay_ms, 0.95),
+            "p95": percentile(delay_ms, 0.95),
         },
         "drops": link["dropped_packets"],
         "per_second": recorded.per_second(log.departure_ns / 1e6, delay_ms, log.bytes * 8e-6, seconds),

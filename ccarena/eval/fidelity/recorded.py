@@ -31,7 +31,7 @@ from ccarena import _core
 from ccarena.core.terminal import Progress
 from ccarena.errors import ConfigError, ScenarioError
 from ccarena.eval.fidelity.cases import Case
-from ccarena.eval.measure.metrics import percentile
+from ccarena.eval.measure.sample import percentile
 from ccarena.scenarios import backends
 from ccarena.scenarios.backends import KERNEL, SIM, find
 

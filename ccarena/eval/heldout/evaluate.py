@@ -10,7 +10,6 @@ expectation counts it.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -34,8 +33,12 @@ from ccarena.eval.heldout.evaluation import BEST_WINDOW, ORACLE, Evaluation
 from ccarena.eval.heldout.links import Link
 from ccarena.eval.heldout.oracle import one_rtt_late
 from ccarena.eval.heldout.rules import Rule
-from ccarena.eval.measure import metrics
+from ccarena.eval.measure import record, table
 from ccarena.eval.measure.outside import OUTSIDE, outside_notes
+from ccarena.eval.measure.queueing import bin_queueing_delay_ms
+from ccarena.eval.measure.signal_delay import power
+from ccarena.eval.measure.table import columns
+from ccarena.eval.measure.throughput import bin_capacity_mbps, bin_throughput_mbps
 from ccarena.executors import Executor, Threads
 from ccarena.policies import artifact
 from ccarena.policies.spec import Spec
@@ -43,6 +46,7 @@ from ccarena.policies.trained_by import configuration_of, rule_of
 from ccarena.scenarios import backends
 from ccarena.scenarios.backends import SIM
 from ccarena.scenarios.entrants import Entrant, parse
+from ccarena.scenarios.one_run import Run, perform
 from ccarena.traces.given import TraceLinks
 from ccarena.traces.held_out import HELD_OUT
 from ccarena.traces.recorded import TRAINED_ON_TESTED, seen_in_training
@@ -55,6 +59,8 @@ WINDOWS_BDP = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
 """Fixed windows that are tried, in bandwidth-delay products of the link's mean capacity."""
 ORACLE_GAINS = (1.0, 1.25, 1.5, 2.0, 3.0)
 SERIES_BIN_S = 0.1
+GIVEN = frozenset({record.PACKETS, record.RECEIVED, record.COUNTERS, record.TRACE, record.SOLE})
+"""What figures of an evaluation may need; those that a run does not have are NaN."""
 
 
 def evaluate(
@@ -216,7 +222,7 @@ class _Scored:
         about |= {"synthetic": link.synthetic}
         out = []
         for label, done in zip(self.candidates, trials.run(list(self.candidates.values()), link.seed, 1), strict=True):
-            figures = {name: float(done.run[name][0]) for name in ("throughput_mbps", "signal_delay_p95_ms")}
+            figures = {name: float(done.run[name][0]) for name in ("throughput_mbps", "signal_delay_to_end_p95_ms")}
             out.append({**about, "scheme": label, "score": done.score, **figures})
         return out
 
@@ -368,46 +374,39 @@ def _run_link(
 ) -> _LinkRuns:
     with_series = link.seed == 0
     runs = _LinkRuns(scores=[row for each in scored for row in each(link)])
-    # Called after a run over the link: one of more packets than the limits allow is refused before.
-    opportunities_ms = functools.cache(lambda: held_out.trace_opportunities_ms(link))
     about = {"link_set": link.link_set, "group": link.group, "link": link.name, "seed": link.seed}
     about |= {"duration_s": link.duration_s, "base_rtt_ms": link.base_rtt_ms, "buffer_packets": link.buffer_packets}
     about |= {"synthetic": link.synthetic}
+    names = columns(GIVEN)
     lines: dict[str, Any] = {}
     capacity = np.empty(0)
     for sender in lineup:
-        result = backends.execute(held_out.scenario(link, sender), backend)
-        capacity = np.asarray(result["links"][0]["capacity_mbps"], dtype=np.float64)
+        run = perform(held_out.scenario(link, sender), backend)
+        result, [flow] = run.result, run.measured().flows
+        capacity = flow.capacity_mbps
         validity = backends.validity(result)
-        packets = metrics.link_packets(result)
-        figures = metrics.summarise(
-            result, delay_ms=link.delay_ms, opportunities_ms=opportunities_ms(), packets=packets
-        )
-        row = {**about, "scheme": sender.label, "capacity_mbps": float(capacity.mean()), **figures, **validity}
+        row = {**about, "scheme": sender.label, **table.row(flow, names), **validity}
         if not validity.get("valid", True):
             runs.rows.append(row)
             continue
         reports = result["flows"][0].get("reports")
         if sender.policy is not None:
             row[OUTSIDE] = result["flows"][0].get(OUTSIDE)
-        if sender.policy is not None and reports is not None:
-            row["inferences_per_s"] = len(reports) / link.duration_s
         if sender.label in watched and reports is not None and len(reports):
             decided, counts = watched[sender.label](np.asarray(reports, dtype=np.float32))
             row |= decided
             if counts is not None:
                 runs.actions[sender.label] = counts
         runs.rows.append(row)
-        runs.queue_ns[sender.label] = packets[0].queue_ns
+        runs.queue_ns[sender.label] = flow.of_all.queue_ns
         if with_series:
-            lines[sender.label] = _over_time(result, link)
+            lines[sender.label] = _over_time(flow)
     if backend == SIM:
-        window, result = best_window(link, capacity)
-        figures = metrics.summarise(result, delay_ms=link.delay_ms, opportunities_ms=opportunities_ms())
-        figures |= {"capacity_mbps": float(capacity.mean()), "window": float(window)}
-        runs.rows.append({**about, "scheme": BEST_WINDOW, **figures})
+        window, best = best_window(link, capacity)
+        [flow] = best.measured().flows
+        runs.rows.append({**about, "scheme": BEST_WINDOW, **table.row(flow, names), "window": float(window)})
         if with_series:
-            lines[BEST_WINDOW] = _over_time(result, link)
+            lines[BEST_WINDOW] = _over_time(flow)
     per_bin = round(SERIES_BIN_S * 1e3)
     for gain in ORACLE_GAINS if link.recorded else ORACLE_GAINS[:1]:
         bound = one_rtt_late(
@@ -424,41 +423,42 @@ def _run_link(
             delay = bound.queueing_delay_ms
             starts = np.arange(0, delay.size, per_bin)
             lines[ORACLE] = {
-                "rate_mbps": metrics.bin_capacity_mbps(bound.rate_mbps, per_bin),
+                "rate_mbps": bin_capacity_mbps(bound.rate_mbps, per_bin),
                 "queueing_delay_ms": np.maximum.reduceat(delay, starts),
             }
     if with_series:
-        seen = metrics.bin_capacity_mbps(capacity, per_bin)
+        seen = bin_capacity_mbps(capacity, per_bin)
         time_s = np.arange(seen.size) * SERIES_BIN_S
         runs.series = {**about, "time_s": time_s, "capacity_mbps": seen, "schemes": lines}
     return runs
 
 
-def _over_time(result: Mapping[str, Any], link: Link) -> dict[str, np.ndarray]:
+def _over_time(flow: record.Subject) -> dict[str, np.ndarray]:
     """Returns rate and largest queueing delay of each bin."""
-    log = metrics.PacketLog.from_arrays(result["links"][0]["log"])
+    duration_s = flow.record.duration_s
     return {
-        "rate_mbps": metrics.bin_throughput_mbps(log, link.duration_s, SERIES_BIN_S),
-        "queueing_delay_ms": metrics.bin_queueing_delay_ms(log, link.duration_s, SERIES_BIN_S),
+        "rate_mbps": bin_throughput_mbps(flow.log, duration_s, SERIES_BIN_S),
+        "queueing_delay_ms": bin_queueing_delay_ms(flow.log, duration_s, SERIES_BIN_S),
     }
 
 
-def best_window(link: Link, capacity_mbps: np.ndarray) -> tuple[int, dict[str, Any]]:
+def best_window(link: Link, capacity_mbps: np.ndarray) -> tuple[int, Run]:
     """Returns the fixed window with the highest power on this link, in packets, and its run."""
     bdp = float(capacity_mbps.mean()) * link.base_rtt_ms * 125.0 / held_out.PACKET_BYTES
-    best: tuple[float, int, dict[str, Any]] = (-math.inf, 0, {})
+    best: tuple[float, int, Run] | None = None
     for window in sorted({max(2, round(share * bdp)) for share in WINDOWS_BDP}):
         sender = Entrant(BEST_WINDOW, {"scheme": "fixed", "params": {"window": window}})
-        result = backends.execute(held_out.scenario(link, sender), SIM)
-        log = metrics.PacketLog.from_arrays(result["links"][0]["log"])
-        # The signal delay is of the queue alone: without any, power has no bound.
-        delay_ms = metrics.signal_delay_percentile_ms(log, 0.95) + link.delay_ms
-        power = metrics.power(metrics.throughput_mbps(log, 0.0, link.duration_s), delay_ms)
-        if power > best[0] or not best[1]:
-            best = power, window, result
+        run = perform(held_out.scenario(link, sender), SIM)
+        [flow] = run.measured().flows
+        # The signal delay is of the queue alone: without any, power has no bound. Propagation gives it one.
+        delay_ms = table.value(flow, "signal_delay_p95_ms") + link.delay_ms
+        reached = power(table.value(flow, "throughput_mbps"), delay_ms)
+        if best is None or reached > best[0]:
+            best = reached, window, run
         # A larger window has no less delay: where all of the capacity would not do at this one, no larger window does.
-        elif metrics.power(float(capacity_mbps.mean()), delay_ms) < best[0]:
+        elif power(float(capacity_mbps.mean()), delay_ms) < best[0]:
             break
+    assert best is not None
     return best[1:]
 
 

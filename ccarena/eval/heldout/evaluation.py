@@ -11,7 +11,7 @@ from ccarena.core.files import write_atomically
 from ccarena.core.plain_data import plain
 from ccarena.core.reader import parse_json, read_bytes
 from ccarena.errors import ConfigError
-from ccarena.eval.measure.metrics import Figure, figures_for
+from ccarena.eval.measure.table import Figure, figures_for
 
 __all__ = ["BEST_WINDOW", "ORACLE", "Evaluation"]
 
@@ -26,7 +26,7 @@ class Evaluation:
     """Results of an evaluation. Plain data, so that it is its own JSON form (NaN is null there)."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
-    """Rows, one per run: `link_set`, `group`, `link`, `seed`, `scheme` and the figures of `metrics.FIGURES`.
+    """Rows, one per run: `link_set`, `group`, `link`, `seed`, `scheme` and the figures of `table.FIGURES`.
 
     The oracle's rows also have `gain`.
     """
@@ -44,7 +44,7 @@ class Evaluation:
     scores: list[dict[str, Any]] = field(default_factory=list)
     """Scores of each policy and its rules without learning, by the objective of the policy's configuration.
 
-    Fields: `policy`, `link_set`, `link`, `seed`, `scheme`, `score`, `throughput_mbps` and `signal_delay_p95_ms`.
+    Fields: `policy`, `link_set`, `link`, `seed`, `scheme`, `score`, `throughput_mbps` and `signal_delay_to_end_p95_ms`.
     """
     meta: dict[str, Any] = field(default_factory=dict)
     """Facts of the evaluation: policy, link sets, seeds, durations, versions.

@@ -19,7 +19,7 @@ from ccarena.eval.heldout.evaluation import ORACLE, Evaluation
 from ccarena.eval.heldout.gain import Gain, gain_of
 from ccarena.eval.heldout.links import TRACES
 from ccarena.eval.measure.figure_text import show
-from ccarena.eval.measure.metrics import FIGURES
+from ccarena.eval.measure.table import FIGURES
 
 __all__ = ["Expectation", "State", "Verdict", "check_figures", "judge", "together"]
 

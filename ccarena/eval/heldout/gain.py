@@ -53,7 +53,7 @@ class Beside:
     high: float = math.nan
     """Ends of the gain's interval."""
     throughput_mbps: float = math.nan
-    signal_delay_p95_ms: float = math.nan
+    signal_delay_to_end_p95_ms: float = math.nan
     missing: str = ""
     """Reason if there is no such rule."""
 
@@ -207,7 +207,7 @@ def _parts(ours: Sequence[Rows], theirs: Sequence[Rows], logarithmic: bool) -> l
             for side in (ours, theirs)
         )
         gain, low, high = _interval(mine, its, logarithmic)
-        throughput, delay = (_ratio(mine, its, figure) for figure in ("throughput_mbps", "signal_delay_p95_ms"))
+        throughput, delay = (_ratio(mine, its, figure) for figure in ("throughput_mbps", "signal_delay_to_end_p95_ms"))
         out.append(Part(name, len(mine[0]), gain, low, high, throughput, delay))
     return out
 
@@ -318,5 +318,5 @@ def _means(rows: Rows) -> dict[str, Any]:
     """Returns means over links of the means over seeds."""
     return {
         figure: float(np.mean([np.mean([row[figure] for row in each]) for each in rows.values()]))
-        for figure in ("score", "throughput_mbps", "signal_delay_p95_ms")
+        for figure in ("score", "throughput_mbps", "signal_delay_to_end_p95_ms")
     }

@@ -32,7 +32,6 @@ from typing import Any
 
 import numpy as np
 
-from ccarena import traces
 from ccarena.errors import ConfigError, did_you_mean
 from ccarena.scenarios.entrants import Entrant
 from ccarena.traces.given import TraceLinks
@@ -322,19 +321,6 @@ def _cellular_uplink(seed: int, duration_s: float) -> list[Link]:
             back = {**link.service, "file": str(other)}
             out.append(replace(link, link_set="cellular-uplink", group="cellular, ACKs over uplink", back=back))
     return out
-
-
-def trace_opportunities_ms(link: Link) -> np.ndarray | None:
-    """Returns delivery opportunities within the run over a recorded trace, in ms from its start; None for other
-    links.
-    """
-    if link.service["type"] != "trace":
-        return None
-    stamps = traces.load(link.service["file"]).astype(np.int64)
-    period, offset, end = int(stamps[-1]), int(link.service["offset_ms"]), round(link.duration_s * 1e3)
-    laps = np.arange((offset + end) // period + 1) * period
-    every = (laps[:, None] + stamps[None, :]).ravel() - offset
-    return every[(every >= 0) & (every <= end)]
 
 
 LINK_SETS: dict[str, tuple[Callable[[int, float], list[Link]], float]] = {

@@ -32,7 +32,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ccarena import _core
-from ccarena.eval.measure import metrics
+from ccarena.eval.measure.loss import loss_shares
+from ccarena.eval.measure.sample import percentile
 
 __all__ = ["Bound", "one_rtt_late", "trade_off"]
 
@@ -42,7 +43,7 @@ _PACKET_BYTES = 1500
 
 @dataclass(frozen=True)
 class Bound:
-    """Reach of the oracle on a link; figures named and defined as in `metrics.FIGURES`, delays byte-weighted."""
+    """Reach of the oracle on a link; figures named and defined as in `FIGURES`, delays byte-weighted."""
 
     throughput_mbps: float
     utilisation: float
@@ -92,7 +93,7 @@ def one_rtt_late(
     sent, served, lost, queue = _core.one_rtt_late(served_most, known, late, gain, limit_bytes, 0.0)
     delay = _waiting_ms(sent - lost, served, slot_ms)
     weight = np.diff(sent - lost)
-    losses = metrics.loss_shares(float(lost[-1]), 0.0, float(sent[-1] - lost[-1]))
+    losses = loss_shares(float(lost[-1]), 0.0, float(sent[-1] - lost[-1]))
     packets = np.floor(queue[1:] / _PACKET_BYTES + 1e-9)
     return Bound(
         throughput_mbps=float(served[-1]) / (slots * slot_ms * 125.0),
@@ -154,7 +155,7 @@ def _waiting_ms(accepted: Floats, served: Floats, slot_ms: float) -> Floats:
 
 
 def _signal_delay_p95_ms(accepted: Floats, served: Floats, slot_ms: float) -> float:
-    """Returns `metrics.signal_delay_ms` of the served packets, between the first and the last one's arrival."""
+    """Returns `signal_delay_ms` of the served packets, between the first and the last one's arrival."""
     came = np.flatnonzero(np.diff(accepted) > 0)
     # The first packet of a slot is gone when all that came before it is, and itself.
     gone = np.searchsorted(served[1:], accepted[came] + _PACKET_BYTES - 1e-6, side="left")
@@ -162,7 +163,7 @@ def _signal_delay_p95_ms(accepted: Floats, served: Floats, slot_ms: float) -> fl
     if came.size == 0:
         return math.nan
     slots = np.arange(came[0], came[-1] + 1)
-    return metrics.percentile((gone[np.searchsorted(came, slots)] - slots) * slot_ms, 0.95)
+    return percentile((gone[np.searchsorted(came, slots)] - slots) * slot_ms, 0.95)
 
 
 def _weighted_quantile(values: Floats, weight: Floats, q: float) -> float:

@@ -22,7 +22,7 @@ from ccarena.eval.heldout.page import repeat_command
 from ccarena.eval.heldout.plots import throughput_delay
 from ccarena.eval.heldout.summary import mean_rows
 from ccarena.eval.heldout.training_run import write_outcome
-from ccarena.eval.measure.metrics import FIGURES
+from ccarena.eval.measure.table import FIGURES
 from ccarena.executors import Executor
 from ccarena.pages import Page, Section, images
 from ccarena.policies.artifact import count_test
@@ -67,7 +67,7 @@ class Outcome:
         return over_trainings(self.evaluation)
 
     def rows(self) -> pd.DataFrame:
-        """Returns a row per link, seed and scheme, with its figures (`ccarena.eval.measure.metrics.FIGURES`)."""
+        """Returns a row per link, seed and scheme, with its figures (`ccarena.eval.measure.table.FIGURES`)."""
         return as_pandas(self.columns("rows"))
 
     def summary(self) -> pd.DataFrame:

@@ -14,7 +14,8 @@ from ccarena.eval.heldout.evaluation import ORACLE, Evaluation
 from ccarena.eval.heldout.expectations import Verdict
 from ccarena.eval.heldout.gain import Gain, Part
 from ccarena.eval.measure.figure_text import heading, show
-from ccarena.eval.measure.metrics import FIGURES, confidence_interval
+from ccarena.eval.measure.sample import confidence_interval
+from ccarena.eval.measure.table import FIGURES
 
 __all__ = [
     "SUMMARY",
@@ -146,7 +147,7 @@ def gain_table(gain: Gain) -> tuple[list[str], list[list[str]]]:
     ]
     rows = []
     for each in (gain.policy, *gain.rules):
-        figures = [each.trained, each.score, None, each.throughput_mbps, each.signal_delay_p95_ms]
+        figures = [each.trained, each.score, None, each.throughput_mbps, each.signal_delay_to_end_p95_ms]
         said = ["–" if x is None or not math.isfinite(x) else f"{x:.4g}" for x in figures]
         said[2] = "" if each is gain.policy else each.said
         rows.append([label(each.label, gain.policy.label), *said])

@@ -16,7 +16,7 @@ from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError
 from ccarena.eval.leaderboard import tables
 from ccarena.eval.leaderboard.cells import Cell, Measured, cell_of, scenario_digest
 from ccarena.eval.leaderboard.entrants import Ranked, default_schemes, entrants_of, line_up
-from ccarena.eval.leaderboard.figures import STORED
+from ccarena.eval.leaderboard.figures import stored
 from ccarena.eval.leaderboard.links import PRESETS, BoardTrace, Place, traces_of
 from ccarena.eval.leaderboard.measure import measure, tasks_of
 from ccarena.eval.leaderboard.sampling import Sample, draw
@@ -92,7 +92,7 @@ def export_means(store: Store, out: Path, backend: str = SIM) -> int:
             place = where[mean["place"]]
             about = {name: place[name] for name in ("trace", "delay_ms", "buffer_packets", "uplink")}
             beside = {"beside": who.get(mean["opponent"], ""), "runs": mean["runs"], "invalid": mean["invalid"]}
-            figures = {name: mean[name] if mean[name] is None else float(f"{mean[name]:.4g}") for name in STORED}
+            figures = {name: mean[name] if mean[name] is None else float(f"{mean[name]:.4g}") for name in stored()}
             rows.append({**about, "entrant": who[mean["entrant"]], **beside, **figures})
     if not rows:
         raise ConfigError(f"{store.where}: no runs are stored; `ccarena leaderboard run` makes some")
@@ -131,7 +131,9 @@ def take(
     again([found[index] for index in drawn.chosen], str(file))
     # Places and entrants are those of this installation: what the file says of them is not taken.
     runs_here = [
-        Measured(cell, {name: math.nan if run[name] is None else run[name] for name in STORED}, machine=run["machine"])
+        Measured(
+            cell, {name: math.nan if run[name] is None else run[name] for name in stored()}, machine=run["machine"]
+        )
         for cell, run in found
     ]
     return Taken(len(said.runs), store.add(runs_here, file.name), len(said.runs) - len(found), drawn)

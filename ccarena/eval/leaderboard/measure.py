@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ccarena import traces
 from ccarena.eval.compete.bottlenecks import Bottleneck
 from ccarena.eval.compete.matches import Plan, compete
 from ccarena.eval.heldout import links as held_out
@@ -20,11 +19,15 @@ from ccarena.eval.heldout.oracle import one_rtt_late
 from ccarena.eval.leaderboard.cells import MEETING as TOGETHER
 from ccarena.eval.leaderboard.cells import Cell, Measured
 from ccarena.eval.leaderboard.entrants import LATE, Ranked
-from ccarena.eval.leaderboard.figures import MEETING, SCORE, SOLO, score_of
+from ccarena.eval.leaderboard.figures import SCORE, meeting, solo
 from ccarena.eval.leaderboard.links import Place
-from ccarena.eval.measure import metrics
+from ccarena.eval.measure.queueing import bin_queueing_delay_ms
+from ccarena.eval.measure.record import Subject
+from ccarena.eval.measure.table import normalised_power, row
+from ccarena.eval.measure.throughput import bin_capacity_mbps, bin_throughput_mbps
 from ccarena.scenarios import backends
 from ccarena.scenarios.entrants import Entrant
+from ccarena.scenarios.one_run import Run, perform
 
 __all__ = ["STAGGER_S", "Task", "measure", "tasks_of"]
 
@@ -82,69 +85,48 @@ def _alone(task: Task) -> list[Measured]:
     # What is computed needs the capacity that a run was offered.
     for cell in sorted(task.cells, key=lambda cell: cell.entrant.computed):
         if cell.entrant.computed and capacity is None:
-            probe = backends.simulate(held_out.scenario(link, Entrant("reno", {"scheme": "reno"})))
-            capacity = np.asarray(probe["links"][0]["capacity_mbps"], dtype=np.float64)
+            probe = perform(held_out.scenario(link, Entrant("reno", {"scheme": "reno"})), backends.SIM)
+            capacity = probe.measured().flows[0].capacity_mbps
         if cell.entrant.label == LATE:
             assert capacity is not None
             out.append(_one_rtt_late(cell, link, capacity, task.series))
             continue
         if cell.entrant.label == BEST_WINDOW:
             assert capacity is not None
-            _, result = best_window(link, capacity)
+            _, run = best_window(link, capacity)
         else:
-            result = backends.execute(held_out.scenario(link, cell.entrant.sender), cell.backend)
-        capacity = np.asarray(result["links"][0]["capacity_mbps"], dtype=np.float64)
-        out.append(_of_run(cell, link, result, capacity, task.series))
+            run = perform(held_out.scenario(link, cell.entrant.sender), cell.backend)
+        [flow] = run.measured().flows
+        capacity = flow.capacity_mbps
+        out.append(_of_run(cell, run, flow, task.series))
     return out
 
 
-def _of_run(
-    cell: Cell, link: held_out.Link, result: dict[str, Any], capacity: NDArray[np.float64], series: bool
-) -> Measured:
-    opportunities_ms = _opportunities_ms(link)
-    all_figures = metrics.summarise(result, delay_ms=link.delay_ms, opportunities_ms=opportunities_ms)
-    all_figures["capacity_mbps"] = float(capacity.mean())
-    all_figures[SCORE] = score_of(all_figures, link.base_rtt_ms)
-    validity = backends.validity(result)
+def _of_run(cell: Cell, run: Run, flow: Subject, series: bool) -> Measured:
     over_time = None
     if series:
-        log = metrics.PacketLog.from_arrays(result["links"][0]["log"])
-        rate = metrics.bin_throughput_mbps(log, link.duration_s, BIN_S)
-        delay = metrics.bin_queueing_delay_ms(log, link.duration_s, BIN_S)
-        over_time = _series(capacity, rate, delay)
-    return Measured(
-        cell,
-        {name: all_figures[name] for name in SOLO},
-        bool(validity.get("valid", True)),
-        validity.get("lateness_p99_ms"),
-        over_time,
-    )
-
-
-def _opportunities_ms(link: held_out.Link) -> NDArray[Any] | None:
-    """Returns delivery opportunities of a trace or a preset in ms from the start of the run; None for a link with a
-    rate.
-    """
-    if link.service["type"] == "cellular":
-        return traces.generate(link.service["preset"], link.duration_s, link.service["seed"])
-    return held_out.trace_opportunities_ms(link)
+        length_s = flow.record.duration_s
+        rate = bin_throughput_mbps(flow.log, length_s, BIN_S)
+        over_time = _series(flow.capacity_mbps, rate, bin_queueing_delay_ms(flow.log, length_s, BIN_S))
+    return Measured(cell, row(flow, solo()), run.valid, run.lateness_p99_ms, over_time)
 
 
 def _one_rtt_late(cell: Cell, link: held_out.Link, capacity: NDArray[np.float64], series: bool) -> Measured:
     limit = link.buffer_packets * held_out.PACKET_BYTES
     bound = one_rtt_late(capacity, 1.0, link.base_rtt_ms, limit, average_ms=link.capacity_window_ms)
-    figures = {name: value for name, value in bound.figures().items() if name in SOLO}
-    figures |= {"capacity_mbps": float(capacity.mean()), SCORE: score_of(figures, link.base_rtt_ms)}
+    score = normalised_power(bound.utilisation, bound.queueing_delay_mean_ms, link.base_rtt_ms)
+    known = {**bound.figures(), "capacity_mbps": float(capacity.mean()), SCORE: score}
+    figures = {name: value for name, value in known.items() if name in solo()}
     over_time = None
     if series:
         per_bin = round(BIN_S * 1e3)
         worst = np.maximum.reduceat(bound.queueing_delay_ms, np.arange(0, bound.queueing_delay_ms.size, per_bin))
-        over_time = _series(capacity, metrics.bin_capacity_mbps(bound.rate_mbps, per_bin), worst)
+        over_time = _series(capacity, bin_capacity_mbps(bound.rate_mbps, per_bin), worst)
     return Measured(cell, figures, series=over_time)
 
 
 def _series(capacity: NDArray[np.float64], rate: NDArray[np.float64], delay: NDArray[np.float64]) -> dict[str, Any]:
-    known = metrics.bin_capacity_mbps(capacity, round(BIN_S * 1e3))
+    known = bin_capacity_mbps(capacity, round(BIN_S * 1e3))
     lines = {"capacity_mbps": known, "rate_mbps": rate, "queueing_delay_ms": delay}
     short = {name: [float(f"{x:.3g}") if math.isfinite(x) else None for x in y.tolist()] for name, y in lines.items()}
     return {"bin_s": BIN_S, **short}
@@ -171,15 +153,19 @@ def _together(task: Task) -> list[Measured]:
         backend=task.cells[0].backend,
     )
     rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in compete(plan, threads=1):
-        rows.setdefault((row["entrant"], row["opponents"]), []).append(row)
+    for each in compete(plan, threads=1):
+        rows.setdefault((each["entrant"], each["opponents"]), []).append(each)
     out = []
     for cell in task.cells:
         assert cell.opponent is not None
         mine = rows[cell.entrant.digest, cell.opponent.digest]
-        late_ms = max((row["lateness_p99_ms"] for row in mine if "valid" in row), default=None)
-        valid = all(row.get("valid", True) for row in mine)
-        out.append(Measured(cell, {name: _mean([row[name] for row in mine]) for name in MEETING}, valid, late_ms))
+        late_ms = max((one["lateness_p99_ms"] for one in mine if "valid" in one), default=None)
+        valid = all(one.get("valid", True) for one in mine)
+        out.append(
+            Measured(
+                cell, {name: _mean([one.get(name, math.nan) for one in mine]) for name in meeting()}, valid, late_ms
+            )
+        )
     return out
 
 

@@ -1,6 +1,6 @@
 """Ranking of entrants, and its confidence.
 
-The score of a run is its normalised power (`figures.DEFINITIONS`); over links and seeds it is the geometric mean. Its
+The score of a run is `score` of the table of figures; over links and seeds it is the geometric mean. Its
 interval (95 %) is a bootstrap over traces, and over seeds within each trace. All links of a trace are drawn together,
 because they share the trace's capacity, and all entrants meet the same draws.
 
@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccarena.eval.leaderboard.entrants import ORACLE
-from ccarena.eval.leaderboard.figures import SCORE, SOLO
+from ccarena.eval.leaderboard.figures import SCORE, solo
 from ccarena.eval.leaderboard.links import CLASSES
 from ccarena.traces.held_out import derives_from
 
@@ -101,7 +101,7 @@ def describe(
         met = [meeting for meeting in meetings if meeting["place"] in places]
         for row in group["rows"]:
             mine = [each for place in group["places"] if (each := of.get(row["entrant"], {}).get(place)) is not None]
-            row["figures"] = {name: _mean([each[name] for each in mine]) for name in SOLO if name != SCORE}
+            row["figures"] = {name: _mean([each[name] for each in mine]) for name in solo() if name != SCORE}
             row["beside"] = _beside(row["entrant"], met)
             row["mark"] = _mark([(each["queueing_delay_mean_ms"], each["utilisation"]) for each in mine])
 
@@ -111,7 +111,7 @@ def _beside(entrant: int, meetings: Sequence[Mapping[str, Any]]) -> dict[str, fl
     own = [meeting for meeting in others if meeting["entrant"] == entrant]
     harmed = [meeting for meeting in others if meeting["opponent"] == entrant]
     return {
-        **{name: _mean([meeting[name] for meeting in own]) for name in ("share", "jain_index")},
+        **{name: _mean([meeting[name] for meeting in own]) for name in ("share", "jain_weighted")},
         **{name: _mean([meeting[name] for meeting in harmed]) for name in ("harm_throughput", "harm_delay")},
     }
 

@@ -23,9 +23,10 @@ from ccarena.errors import ConfigError
 from ccarena.eval.heldout.plots import learning_curve
 from ccarena.eval.leaderboard import plots as drawing
 from ccarena.eval.leaderboard.entrants import ORACLE
-from ccarena.eval.leaderboard.figures import BESIDE, DEFINITIONS, SOLO, TERMS, heading
+from ccarena.eval.leaderboard.figures import BESIDE, TERMS, definitions, heading, solo
 from ccarena.eval.leaderboard.ranking import OVERALL, seen_by
 from ccarena.eval.leaderboard.store import Store
+from ccarena.eval.measure.table import FIGURES
 from ccarena.pages import Block, Callout, Cell, Choice, Details, Items, Page, Section, Table, Text, render
 from ccarena.pages.grid import Grid, Links, Numbers, Rows, Words, data_script
 from ccarena.pages.markdown import blocks_of
@@ -34,7 +35,7 @@ from ccarena.policies.curve import Curve, points_of
 from ccarena.policies.curve import read as read_curve
 from ccarena.scenarios.backends import BACKENDS
 
-__all__ = ["CELL", "MOST_CELLS", "RUN", "Site", "write_site"]
+__all__ = ["CELL", "MOST_CELLS", "Site", "write_site"]
 
 MOST_CELLS = 100_000
 """Most rows of the table of all cells, best first."""
@@ -43,8 +44,6 @@ SHOWN = ("utilisation", "throughput_mbps", "queueing_delay_mean_ms", "queueing_d
 """Figures shown beside the score."""
 CELL = ("place", "entrant", "runs", "invalid", "score", *SHOWN, "capacity_mbps")
 """Columns of the store in a table of cells."""
-RUN = ("entrant", "seed", "valid", "version", "machine", *SOLO)
-"""Columns of the store's runs on the page of a cell."""
 _PATHS = re.compile(r"(?:(entrant|trace)/([0-9]{1,18})\.html|data/place-([0-9]{1,18})\.js)")
 
 
@@ -232,7 +231,7 @@ class Site:
             *(_numbers(name, [row["figures"][name] for _, row in table]) for name in SHOWN),
             *(
                 Numbers(title, [row.get("beside", {}).get(name) for _, row in table], 2, BESIDE[title])
-                for title, name in zip(BESIDE, ("share", "jain_index", "harm_throughput", "harm_delay"), strict=True)
+                for title, name in zip(BESIDE, ("share", "jain_weighted", "harm_throughput", "harm_delay"), strict=True)
             ),
             _numbers("cpu_ns", [entrant["cpu_ns"] for entrant in who]),
             Words("Traces", [name for name, _ in table], choose=True, first=OVERALL),
@@ -385,14 +384,16 @@ class Site:
         place = self._places[number]
         series = self._store.courses_of(number, self._backend)
         runs: dict[int, list[list[Any]]] = {}
-        for run in self._store.runs_at(number, self._backend, names=RUN):
-            figures = [None if run[name] is None else round(run[name], DEFINITIONS[name].digits) for name in SOLO]
+        names = solo()
+        columns = ("entrant", "seed", "valid", "version", "machine", *names)
+        for run in self._store.runs_at(number, self._backend, names=columns):
+            figures = [None if run[name] is None else round(run[name], FIGURES[name].digits) for name in names]
             about = [run["seed"], "yes" if run["valid"] else "NO: late", *figures, run["version"], run["machine"]]
             runs.setdefault(run["entrant"], []).append(about)
         figure = drawing.over_time_of(place["name"], series, self._entrants, []) if series else None
         data = {
             "name": place["name"],
-            "head": ["seed", "valid", *(heading(name) for name in SOLO), "version", "machine"],
+            "head": ["seed", "valid", *(heading(name) for name in names), "version", "machine"],
             "label": {entrant: self._entrants[entrant]["label"] for entrant in runs},
             "runs": runs,
             "parts": [{**chart.plain(), "title": chart.title} for chart in figure.charts] if figure else [],
@@ -413,7 +414,7 @@ class _Place:
 
 
 def _numbers(name: str, cells: Sequence[float | None]) -> Numbers:
-    return Numbers(heading(name), cells, DEFINITIONS[name].digits, DEFINITIONS[name].definition)
+    return Numbers(heading(name), cells, FIGURES[name].digits, FIGURES[name].definition)
 
 
 def _training(curve: Curve) -> Section:
@@ -426,7 +427,7 @@ def _training(curve: Curve) -> Section:
 
 
 def _definitions() -> Section:
-    rows = [[f"{figure.title} ({figure.unit})", figure.definition] for figure in DEFINITIONS.values()]
+    rows = [[f"{figure.title} ({figure.unit})", figure.definition] for figure in definitions().values()]
     rows += [[term, definition] for term, definition in (*BESIDE.items(), *TERMS.items())]
     return Section(
         "What the figures mean",

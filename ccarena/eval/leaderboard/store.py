@@ -22,7 +22,7 @@ from ccarena.core.files import digest
 from ccarena.errors import ConfigError, MissingDependencyError
 from ccarena.eval.leaderboard.cells import Measured
 from ccarena.eval.leaderboard.entrants import Ranked
-from ccarena.eval.leaderboard.figures import STORED
+from ccarena.eval.leaderboard.figures import stored
 from ccarena.eval.leaderboard.links import Place
 
 if TYPE_CHECKING:
@@ -46,12 +46,11 @@ _CHUNK = 500
 
 
 @cache
-def _schema() -> MetaData:
-    """Returns the newest version, for queries; migrations make it."""
+def _schema(figures: tuple[str, ...]) -> MetaData:
+    """Returns the newest version with columns for these figures; migrations and `_upgrade` make it."""
     import sqlalchemy as sa
 
     meta = sa.MetaData()
-    figures = STORED
     text, whole, real = sa.Text, sa.Integer, sa.Float
 
     def table(name: str, /, **columns: Any) -> None:
@@ -122,7 +121,7 @@ class Store:
             sa.event.listen(self._engine, "connect", _prepare)
         elif self._engine.dialect.name != "postgresql":
             raise ConfigError(f"--store {_shown(where)}: expected a file, sqlite:// or postgresql://")
-        self._tables = _schema().tables
+        self._tables = _schema(tuple(stored())).tables
         with self._refused():
             self._check() if read_only else self._upgrade()
 
@@ -164,7 +163,7 @@ class Store:
                     **{"seed": cell.seed, "scenario": cell.scenario, "backend": cell.backend},
                     **{"version": __version__, "machine": each.machine or machine(), "origin": origin},
                     **{"valid": each.valid, "attempts": 1, "lateness_p99_ms": each.lateness_p99_ms},
-                    **{name: _finite(each.figures.get(name)) for name in STORED},
+                    **{name: _finite(each.figures.get(name)) for name in stored()},
                 }
                 run = self._insert_run(connection, row)
                 if run is None:
@@ -385,6 +384,12 @@ class Store:
         newest = ScriptDirectory(str(_MIGRATIONS)).get_current_head()
         with self._reading() as connection:
             version = MigrationContext.configure(connection).get_current_revision()
+            lacking = version == newest and any(self._lacking(connection).values())
+        if lacking:
+            raise ConfigError(
+                f"--store {_shown(self.where)}: lacks figures of this version; `ccarena leaderboard run` brings it up "
+                "to date"
+            )
         if version != newest:
             found = "no leaderboard" if version is None else f"version {version} of the schema"
             raise ConfigError(
@@ -415,6 +420,15 @@ class Store:
                     f"--store {_shown(self.where)}: its schema is none of this version's: {error}; use the ccarena "
                     "that wrote it, or a newer one"
                 ) from error
+            for table, names in self._lacking(connection).items():
+                for name in names:
+                    connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {name} FLOAT")
+
+    def _lacking(self, connection: Connection) -> dict[str, list[str]]:
+        """The figures that tables have no columns for yet: those that came to the table of figures since."""
+        inspect = self._sa.inspect(connection)
+        there = {table: {column["name"] for column in inspect.get_columns(table)} for table in ("runs", "means")}
+        return {table: [name for name in stored() if name not in names] for table, names in there.items()}
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
@@ -509,8 +523,8 @@ class Store:
         sa, runs, means = self._sa, self._tables["runs"], self._tables["means"]
         opponent = sa.func.coalesce(runs.c.opponent, 0)
         good = sa.case((runs.c.valid, 1), else_=0)
-        figures = [sa.func.avg(sa.case((runs.c.valid, runs.c[name]), else_=None)) for name in STORED]
-        names = ["place", "entrant", "opponent", "backend", "runs", "invalid", *STORED]
+        figures = [sa.func.avg(sa.case((runs.c.valid, runs.c[name]), else_=None)) for name in stored()]
+        names = ["place", "entrant", "opponent", "backend", "runs", "invalid", *stored()]
         for place, entrant in sorted(set(touched)):
             mine = sa.and_(runs.c.place == place, runs.c.entrant == entrant)
             connection.execute(means.delete().where(means.c.place == place, means.c.entrant == entrant))

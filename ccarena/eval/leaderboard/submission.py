@@ -21,7 +21,7 @@ from ccarena.core.files import scratch, write_atomically
 from ccarena.core.reader import parse_json
 from ccarena.errors import CcarenaError, ConfigError, PolicyError
 from ccarena.eval.leaderboard.checks import anything, fields, number, one_of, text
-from ccarena.eval.leaderboard.figures import RANGES, SCORE, SOLO
+from ccarena.eval.leaderboard.figures import SCORE, ranges, solo
 from ccarena.eval.leaderboard.links import PRESETS, Place, places, traces_of
 from ccarena.policies import artifact
 from ccarena.policies.card import card
@@ -54,7 +54,7 @@ class Claim:
     duration_s: float
     seed: int
     figures: dict[str, float]
-    """Figures by the names of `figures.SOLO`."""
+    """Figures by the names of `figures.solo`."""
 
 
 @dataclass(frozen=True)
@@ -221,6 +221,6 @@ def _claim(each: Any, at: str, known: Sequence[str]) -> Claim:
         raise SubmissionError(f"{at}: expected an object with {', '.join(sorted(checks))}")
     claim = Claim(**fields(each, at, checks))
     figures = claim.figures
-    if not isinstance(figures, dict) or figures.keys() - set(SOLO) or SCORE not in figures:
-        raise SubmissionError(f"{at}.figures: expected `{SCORE}` and other figures of {', '.join(SOLO)}")
-    return replace(claim, figures=fields(figures, f"{at}.figures", {name: RANGES[name] for name in figures}))
+    if not isinstance(figures, dict) or figures.keys() - set(solo()) or SCORE not in figures:
+        raise SubmissionError(f"{at}.figures: expected `{SCORE}` and other figures of {', '.join(solo())}")
+    return replace(claim, figures=fields(figures, f"{at}.figures", {k: v for k, v in ranges().items() if k in figures}))

@@ -20,8 +20,9 @@ from ccarena.errors import ConfigError, MissingDependencyError
 from ccarena.eval.leaderboard.cells import key_of
 from ccarena.eval.leaderboard.checks import Check, fields, flag, hexadecimal, number, one_of, or_none, text
 from ccarena.eval.leaderboard.entrants import ORACLE, TRACKS
-from ccarena.eval.leaderboard.figures import MEETING, RANGES, SCORE, SOLO, STORED, score_of
+from ccarena.eval.leaderboard.figures import SCORE, meeting, ranges, solo, stored
 from ccarena.eval.leaderboard.links import CLASSES, place_name
+from ccarena.eval.measure.table import normalised_power
 from ccarena.policies.curve import read as read_curve
 from ccarena.scenarios.backends import BACKENDS, SIM
 
@@ -103,9 +104,14 @@ _RUN: Mapping[str, Check] = {
     "valid": flag,
     "attempts": number(1, 1_000, whole=True),
     "lateness_p99_ms": or_none(number(0, 1e9)),
-    **{name: or_none(check) for name, check in RANGES.items()},
 }
+"""The columns of a run before its figures."""
 _TEXT = frozenset(("key", "place", "entrant", "opponent", "scenario", "backend", "version", "machine"))
+
+
+def _columns() -> dict[str, Check]:
+    """A table's columns, with figures."""
+    return {**_RUN, **{name: or_none(check) for name, check in ranges().items()}}
 
 
 @dataclass(frozen=True)
@@ -131,12 +137,13 @@ def read(file: Path) -> Tables:
     for entrant, given in zip(entrants.values(), named["entrants"], strict=True):
         entrant["curve"] = read_curve(given.get("curve"))
     runs: list[dict[str, Any]] = []
+    checks = _columns()
     book = _Book(places, entrants, beside.name)
     for number_, row in enumerate(_rows(file), start=1):
         if number_ > MOST_RUNS:
             raise ConfigError(f"{file}: expected at most {MOST_RUNS:,} runs")
         at = f"{file}: run {number_}"
-        run = {name: check(row[name], f"{at}: {name}") for name, check in _RUN.items()}
+        run = {name: check(row[name], f"{at}: {name}") for name, check in checks.items()}
         book.enter(run, at)
         runs.append(run)
     if not runs:
@@ -206,6 +213,7 @@ class _Book:
     def __init__(self, places: Mapping[str, Any], entrants: Mapping[str, Any], beside: str) -> None:
         self._places, self._entrants, self._beside = places, entrants, beside
         self._keys: set[str] = set()
+        self._alone, self._met, self._stored = solo(), meeting(), stored()
         self._scenarios: dict[tuple[str, int], str] = {}
 
     def enter(self, run: Mapping[str, Any], at: str) -> None:
@@ -224,24 +232,25 @@ class _Book:
             raise ConfigError(f"{at}: scenario: got {run['scenario']}; another run of its place and seed has {known}")
         if run["backend"] == SIM and not run["valid"]:
             raise ConfigError(f"{at}: valid: got false; a simulated run is valid")
-        _check_figures(run, self._places[run["place"]], at)
+        self._check_figures(run, self._places[run["place"]], at)
 
-
-def _check_figures(run: Mapping[str, Any], place: Mapping[str, Any], at: str) -> None:
-    mine = SOLO if run["opponent"] is None else MEETING
-    kind = "alone" if run["opponent"] is None else "beside another"
-    for name in STORED:
-        if name not in mine and run[name] is not None:
-            raise ConfigError(f"{at}: {name}: got {run[name]:g}; a run {kind} has none")
-    if mine is MEETING or not run["valid"]:
-        return
-    if run[SCORE] is None or run["utilisation"] is None:
-        raise ConfigError(f"{at}: {SCORE}: got {run[SCORE]}, utilisation {run['utilisation']}; expected numbers")
-    delay = run["queueing_delay_mean_ms"]
-    figures = {"utilisation": run["utilisation"], "queueing_delay_mean_ms": math.nan if delay is None else delay}
-    score = score_of(figures, 2 * place["delay_ms"])
-    if not math.isclose(run[SCORE], score, rel_tol=DIGITS, abs_tol=1e-9):
-        raise ConfigError(f"{at}: {SCORE}: got {run[SCORE]:g}; its utilisation and queueing delay make it {score:g}")
+    def _check_figures(self, run: Mapping[str, Any], place: Mapping[str, Any], at: str) -> None:
+        alone = run["opponent"] is None
+        mine = self._alone if alone else self._met
+        kind = "alone" if alone else "beside another"
+        for name in self._stored:
+            if name not in mine and run[name] is not None:
+                raise ConfigError(f"{at}: {name}: got {run[name]:g}; a run {kind} has none")
+        if not alone or not run["valid"]:
+            return
+        if run[SCORE] is None or run["utilisation"] is None:
+            raise ConfigError(f"{at}: {SCORE}: got {run[SCORE]}, utilisation {run['utilisation']}; expected numbers")
+        delay = run["queueing_delay_mean_ms"]
+        score = normalised_power(run["utilisation"], math.nan if delay is None else delay, 2 * place["delay_ms"])
+        if not math.isclose(run[SCORE], score, rel_tol=DIGITS, abs_tol=1e-9):
+            raise ConfigError(
+                f"{at}: {SCORE}: got {run[SCORE]:g}; its utilisation and queueing delay make it {score:g}"
+            )
 
 
 def _rows(file: Path) -> Iterator[Mapping[str, Any]]:
@@ -256,7 +265,7 @@ def _rows(file: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def _check_columns(file: Path, columns: Iterable[str] | None) -> None:
-    lacking = [name for name in _RUN if name not in (columns or ())]
+    lacking = [name for name in _columns() if name not in (columns or ())]
     if lacking:
         raise ConfigError(
             f"{file}: expected the columns of `ccarena leaderboard export`, found no {', '.join(lacking)}"
@@ -267,8 +276,9 @@ def _csv(file: Path) -> Iterator[Mapping[str, Any]]:
     with file.open(encoding="utf-8", newline="") as opened:
         table = csv.DictReader(opened, restval="", strict=True)
         _check_columns(file, table.fieldnames)
+        columns = tuple(_columns())
         for row in table:
-            yield {name: _value(name, row[name]) for name in _RUN}
+            yield {name: _value(name, row[name]) for name in columns}
 
 
 def _value(name: str, written: str) -> Any:
@@ -301,10 +311,10 @@ def _parquet(file: Path) -> Iterator[Mapping[str, Any]]:
         count = table.select(pl.len()).collect().item()
         if count > MOST_RUNS:
             raise ConfigError(f"{file}: {count:,} runs; expected at most {MOST_RUNS:,}")
-        wrong = next((name for name in _RUN if types[name].is_nested() or types[name] == pl.Binary), None)
+        wrong = next((name for name in _columns() if types[name].is_nested() or types[name] == pl.Binary), None)
         if wrong is not None:
             raise ConfigError(f"{file}: column {wrong}: got {types[wrong]}; expected text or numbers")
-        frame = table.select(list(_RUN)).collect()
+        frame = table.select(list(_columns())).collect()
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         why = str(error).strip().splitlines()[0]
         raise ConfigError(f"{file}: not a table of `ccarena leaderboard export`: {why}") from error

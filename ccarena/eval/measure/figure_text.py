@@ -1,10 +1,10 @@
-"""Text of figures for tables and pages: headings with units, and values with the digits that `metrics` gives them."""
+"""Text of figures for tables and pages: headings with units, and values with the digits that the table gives them."""
 
 from __future__ import annotations
 
 import math
 
-from ccarena.eval.measure.metrics import FIGURES
+from ccarena.eval.measure.table import FIGURES
 
 __all__ = ["UNKNOWN", "heading", "show"]
 

@@ -26,7 +26,7 @@ def objectives(
         "hrf": lambda: fairness.hrf_rates(capacity_mbps, wanted),
     }[objective]()
     flows = [
-        {"name": f"{low:g} to {high:g}", "throughput_mbps": rate, "satisfaction": rate / low}
+        {"name": f"{low:g} to {high:g}", "throughput_mbps": rate, "satisfaction_throughput": rate / low}
         for rate, (low, high) in zip(rates, wanted, strict=True)
     ]
     return {"run": {"total_mbps": sum(rates)}, "flows": flows}

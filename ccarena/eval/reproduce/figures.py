@@ -209,7 +209,7 @@ def _over_time(spec: Spec, rows: Sequence[Row]) -> tuple[list[Trace], str]:
         delay = charts.line("queueing delay", time, series["queueing_ms"], charts.style(0))
         return [delay], spec.y_label or "queueing delay (ms)"
     traces = []
-    if not spec.log_y and spec.series == "throughput_mbps":
+    if not spec.log_y and spec.series == "received_mbps":
         traces.append(charts.area("capacity", Even(0.0, series["bin_s"]), series["capacity_mbps"]))
     for number, (name, rates) in enumerate(series[spec.series].items()):
         shown = [rate if (rate and rate > 0) or not spec.log_y else None for rate in rates]

@@ -1,15 +1,15 @@
 """Row of one run: named measures of the run and of each flow, from the run's result.
 
-Rates have two normalisations: `throughput_mbps` counts IP bytes that reached the receiver, `goodput_mbps` payload, each
-byte once. A flow's window is the part of the suite's window in which it is active. Windows shorter than the run need
-`record: {series: true}` in the scenario, and their edges are rounded to its bins.
+Measures are figures of the table (`ccarena.eval.measure.table`): of each flow, of the whole run, and of its first link.
+A flow's window is the part of the suite's window in which it is active. Windows shorter than the run need `record:
+{series: true}` in the scenario, and their edges are rounded to its bins.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,57 +18,57 @@ from numpy.typing import NDArray
 from ccarena.configs.spec_files import report_of
 from ccarena.errors import ConfigError, ScenarioError, did_you_mean
 from ccarena.eval.heldout import oracle
-from ccarena.eval.measure import metrics
+from ccarena.eval.measure import table
+from ccarena.eval.measure.packet_log import PacketLog
+from ccarena.eval.measure.queueing import queue_cdf, share_within_delay, share_within_packets
+from ccarena.eval.measure.record import COUNTERS, FLOWS, MACHINE, PACKETS, RECEIVED, REQUIREMENT, SERIES, Record
+from ccarena.eval.measure.table import FIGURES, columns
+from ccarena.eval.measure.throughput import convergence_time_s
 
-__all__ = ["FLOW", "KINDS", "RUN", "Window", "check", "names", "row"]
+__all__ = [
+    "KINDS",
+    "WHOLE",
+    "Window",
+    "check",
+    "counted",
+    "names",
+    "of_packets",
+    "row",
+    "windowed_flow",
+    "windowed_run",
+]
 
 Floats = NDArray[np.float64]
 PACKET_BYTES = 1500
 
-WINDOWED_FLOW = {
-    "throughput_mbps": "IP bytes that reached the receiver, over the flow's time in the window",
-    "goodput_mbps": "payload that reached the receiver, each byte once, over the same time",
-    "satisfaction": "goodput over the requirement's minimum (Hercules' x/a); null without a requirement",
-    "share": "throughput over the sum of all flows' throughputs",
-    "relative": "throughput over the first flow's throughput: the papers' throughput ratio",
-}
-FLOW = {
-    **WINDOWED_FLOW,
-    "sent_packets": "data packets sent, retransmissions included",
-    "retransmitted_packets": "retransmissions",
-    "lost_packets": "packets that the sender considered lost",
-    "timeouts": "retransmission timeouts",
-    "rtt_min_ms": "least RTT sample of the sender",
-    "rtt_mean_ms": "mean RTT sample of the sender",
-    "completion_s": "list of the durations of finished transfers",
-    "inferences_per_s": "decisions of a learned scheme per second of the flow's time; 0 for other schemes",
-}
-WINDOWED_RUN = {
-    "total_mbps": "sum of the flows' IP bytes over the window",
-    "utilisation": "IP bytes that left the link over its capacity in IP bytes",
-    "utilisation_goodput": "payload that reached receivers over the link's capacity in IP bytes",
-    "worst_satisfaction": "the least satisfaction among flows with a requirement",
-    "jain": "Jain's index of the flows' throughputs",
-    "relative_worst": "the largest relative distance of a flow's `relative` from its weight over the first's weight",
-}
-RUN = {
-    **WINDOWED_RUN,
-    "dropped_packets": "packets dropped by the queue, whole run",
-    "loss_share": "packets lost (queue, random loss, outages) over packets that arrived at the link",
-    "queue_drop_share": "packets dropped by the queue over packets that arrived at the link",
-    "queueing_mean_ms": "mean of packets' queueing delays over the window; needs record.series or record.packets",
-    "queueing_bin_p95_ms": "95th percentile of the bins' mean queueing delays; needs record.series",
-    "daemon_cpu_percent": "CPU time of the controllers in user space, over the run's; null in the simulator",
-    "datapath_cpu_percent": "CPU time of the BPF programs that serve them, over the run's; null in the simulator",
-}
-PACKETS = {
-    "queueing_p50_ms": "median of packets' queueing delays",
-    "queueing_p95_ms": "95th percentile of packets' queueing delays",
-    "queueing_p99_ms": "99th percentile of packets' queueing delays",
-    "signal_p95_ms": "95th percentile of the signal delay (`metrics.signal_delay_ms`) of packets that left the link",
-    "power": "`total_mbps` over `signal_p95_ms` in s",
-}
-"""Measures of a run with `record: {packets: true}`, over the window."""
+GIVEN = frozenset({RECEIVED, FLOWS, REQUIREMENT, SERIES, MACHINE})
+"""What figures over a part of the run may need."""
+WHOLE = ("loss_share", "queue_drop_share", "arrived_packets", "delivered_packets", "dropped_packets",
+         "daemon_cpu_percent", "datapath_cpu_percent")  # fmt: skip
+"""Figures of the run and its first link that are of the whole run."""
+COMPLETION = "completion_s"
+"""A flow's durations of finished transfers: a list, and so no figure."""
+
+
+def windowed_flow() -> list[str]:
+    """Returns the measures of a flow over a part of the run."""
+    return [name for name in columns(GIVEN, ()) if {"flow"} == FIGURES[name].of]
+
+
+def windowed_run() -> list[str]:
+    """Returns the measures of a run, or of its first link, over a part of the run."""
+    return [name for name in (*columns(GIVEN, (), "run"), *columns(GIVEN, (), "link")) if name not in WHOLE]
+
+
+def counted() -> list[str]:
+    """Returns the measures of a flow over the whole run."""
+    return [name for name in columns(GIVEN | {COUNTERS}, ()) if COUNTERS in FIGURES[name].needs]
+
+
+def of_packets() -> list[str]:
+    """Returns the measures of a run that need `record: {packets: true}`: figures of its first link."""
+    return [name for name in columns({PACKETS}, (), "link") if name not in (*windowed_run(), *WHOLE)]
+
 
 KINDS: dict[str, tuple[dict[str, Any], str]] = {
     # kind: (parameters with defaults, None for one that must be given; meaning)
@@ -131,10 +131,11 @@ class Window:
 
 def names(declared: Mapping[str, Any], windows: Sequence[str]) -> dict[str, str]:
     """Returns every measure of a suite's rows -> "run" or "flow"; a measure in a named window is `MEASURE@WINDOW`."""
-    both = {**dict.fromkeys(FLOW, "flow"), **dict.fromkeys([*RUN, *PACKETS], "run")}
+    both = dict.fromkeys((*windowed_flow(), *counted(), COMPLETION), "flow")
+    both |= dict.fromkeys((*windowed_run(), *WHOLE, *of_packets()), "run")
     for window in windows:
-        both |= dict.fromkeys((f"{name}@{window}" for name in WINDOWED_FLOW), "flow")
-        both |= dict.fromkeys((f"{name}@{window}" for name in WINDOWED_RUN), "run")
+        both |= dict.fromkeys((f"{name}@{window}" for name in windowed_flow()), "flow")
+        both |= dict.fromkeys((f"{name}@{window}" for name in windowed_run()), "run")
     return both | dict.fromkeys(declared, "run")
 
 
@@ -158,163 +159,58 @@ def row(
     declared: Mapping[str, Mapping[str, Any]],
     series: bool,
 ) -> dict[str, Any]:
-    """Returns `run`, `flows` and, if asked for, `series` of one run of `document`."""
-    view = _View(document, result)
+    """Returns `run`, `flows` and, if asked for, `series` of one run; `document` has every default filled in."""
+    view = _View(document, result, window)
     run: dict[str, Any] = {}
     flows: list[dict[str, Any]] = [{"name": flow["name"], "scheme": flow["scheme"]} for flow in result["flows"]]
     for suffix, part in [("", window), *((f"@{name}", part) for name, part in windows.items())]:
-        of_flows = list(view.flows(part))
-        for known, measured in zip(flows, of_flows, strict=True):
-            known |= {name + suffix: value for name, value in measured.items()}
-        run |= {name + suffix: value for name, value in view.run(part, of_flows).items()}
-    for known, flow in zip(flows, result["flows"], strict=True):
-        known |= _totals(flow, view.duration_s)
-    run |= view.queue(window, run["total_mbps"])
+        record = view.record_of(part)
+        if RECEIVED not in record.given:
+            record.series(result["flows"][0], "wire_bytes")  # says what is missing
+        for known, flow in zip(flows, record.flows, strict=True):
+            known |= {name + suffix: value for name, value in table.row(flow, windowed_flow()).items()}
+        run |= {name + suffix: value for name, value in table.row(record.links[0], windowed_run()).items()}
+    for known, flow in zip(flows, view.whole.flows, strict=True):
+        known |= table.row(flow, counted())
+        known[COMPLETION] = [float(x) for x in flow.counter(COMPLETION)]
+    run |= table.row(view.whole.links[0], WHOLE)
+    if PACKETS in view.record.given:
+        run |= table.row(view.record.links[0], of_packets())
     for name, spec in declared.items():
-        run[name] = view.declared({**KINDS[spec["kind"]][0], **spec}, window)
+        run[name] = view.declared({**KINDS[spec["kind"]][0], **spec})
     out = {"run": run, "flows": flows}
     return out | {"series": view.series()} if series else out
 
 
-def _totals(flow: Mapping[str, Any], duration_s: float) -> dict[str, Any]:
-    kept = ("sent_packets", "retransmitted_packets", "lost_packets", "timeouts", "rtt_min_ms", "rtt_mean_ms")
-    stop = flow.get("stop_s")
-    active_s = (duration_s if stop is None else min(float(stop), duration_s)) - float(flow.get("start_s") or 0.0)
-    return {
-        **{name: flow[name] for name in kept},
-        "completion_s": [float(x) for x in flow["completion_s"]],
-        "inferences_per_s": int(flow.get("decisions") or 0) / active_s if active_s > 0 else math.nan,
-    }
-
-
-@dataclass
 class _View:
     """View of a run's result with its document."""
 
-    document: Mapping[str, Any]
-    result: Mapping[str, Any]
-    entries: list[Mapping[str, Any]] = field(init=False)
-    """Flows of the document, each as often as its `count` says."""
+    def __init__(self, document: Mapping[str, Any], result: Mapping[str, Any], window: Window) -> None:
+        self.document, self.result = document, result
+        self.whole = Record(document, result)
+        self.record = self.record_of(window)
+        self.entries, self.duration_s, self.bin_s = self.whole.entries, self.whole.duration_s, self.whole.bin_s
+        self.link = result["links"][0]
 
-    def __post_init__(self) -> None:
-        self.entries = [flow for flow in self.document["flows"] for _ in range(int(flow.get("count") or 1))]
-        self.duration_s = float(self.result["duration_s"])
-        self.bin_s = float((self.document.get("record") or {}).get("bin_ms", 10)) / 1e3
-        self.link = self.result["links"][0]
-        self._log: metrics.PacketLog | None = None
+    def record_of(self, window: Window) -> Record:
+        """Returns the run's part in a window."""
+        return Record(self.document, self.result, (window.from_s, window.to_s))
 
-    def flows(self, window: Window) -> Iterator[dict[str, float]]:
-        """Yields each flow's windowed measures."""
-        rates, payload = self.rates(window, "wire_bytes"), self.rates(window, "payload_bytes")
-        total = sum(rates)
-        for entry, rate, goodput in zip(self.entries, rates, payload, strict=True):
-            needed = entry.get("requirement") or {}
-            yield {
-                "throughput_mbps": rate,
-                "goodput_mbps": goodput,
-                "satisfaction": metrics.satisfaction(goodput, float(needed.get("min_mbps", 0.0))),
-                "share": rate / total if total > 0 else math.nan,
-                "relative": rate / rates[0] if rates[0] > 0 else math.nan,
-            }
+    def part(self, flow: Mapping[str, Any], what: str, window: Window) -> Floats:
+        """Returns a flow's series within a window."""
+        return self.record_of(window).series(flow, what)
 
-    def rates(self, window: Window, what: str) -> list[float]:
-        """Returns Mbit/s of each flow over its time in the window."""
-        out = []
-        for flow in self.result["flows"]:
-            stop = flow.get("stop_s")
-            from_s = max(window.from_s, float(flow.get("start_s") or 0.0))
-            to_s = min(window.to_s, self.duration_s if stop is None else float(stop))
-            if to_s <= from_s:
-                out.append(0.0)
-                continue
-            out.append(self.bytes(flow, what, window) * 8e-6 / (to_s - from_s))
-        return out
+    def over_time(self, part: Mapping[str, Any], what: str) -> Floats:
+        """Returns a series of a flow or link over the whole run, float64 per bin."""
+        return self.whole.series(part, what)
 
-    def bytes(self, flow: Mapping[str, Any], what: str, window: Window) -> float:
-        if self.whole(window):
-            return float(flow["wire_bytes" if what == "wire_bytes" else "delivered_bytes"])
-        return float(self.bins(self.of(flow, what), window).sum())
-
-    def whole(self, window: Window) -> bool:
-        return window.from_s <= 0 and window.to_s >= self.duration_s
-
-    def of(self, part: Mapping[str, Any], what: str) -> Floats:
-        """Returns a series of a flow or link, float64 per bin."""
-        if "series" not in part:
-            raise ScenarioError(
-                "record.series: false, but the suite has a window, a convergence time or a figure over time, which "
-                "need `record: {series: true}`"
-            )
-        return np.asarray(part["series"][what], dtype=np.float64)
-
-    def bins(self, series: Floats, window: Window) -> Floats:
-        first, last = round(window.from_s / self.bin_s), round(min(window.to_s, self.duration_s) / self.bin_s)
-        return series[first:last]
-
-    def run(self, window: Window, flows: Sequence[Mapping[str, float]]) -> dict[str, float]:
-        """Returns the run's windowed measures."""
-        length_s = min(window.to_s, self.duration_s) - window.from_s
-        if self.whole(window):
-            capacity, left = float(self.link["capacity_bytes"]), float(self.link["delivered_bytes"])
-        else:
-            capacity = float(self.bins(np.asarray(self.link["capacity_mbps"]), window).sum()) * self.bin_s * 125_000
-            left = float(self.bins(self.of(self.link, "delivered_bytes"), window).sum())
-        sums = {
-            what: sum(self.bytes(flow, what, window) for flow in self.result["flows"])
-            for what in ("wire_bytes", "payload_bytes")
-        }
-        satisfactions = [flow["satisfaction"] for flow in flows if not math.isnan(flow["satisfaction"])]
-        weights = [float(entry.get("weight") or 1.0) for entry in self.entries]
-        off = [abs(f["relative"] * weights[0] / w - 1) for f, w in zip(flows, weights, strict=True)]
-        return {
-            "total_mbps": sums["wire_bytes"] * 8e-6 / length_s if length_s > 0 else math.nan,
-            "utilisation": metrics.utilisation(left, capacity),
-            "utilisation_goodput": metrics.utilisation(sums["payload_bytes"], capacity),
-            "worst_satisfaction": min(satisfactions, default=math.nan),
-            "jain": metrics.jain_index([flow["throughput_mbps"] for flow in flows]),
-            "relative_worst": max(off, default=math.nan),
-        }
-
-    def percent(self, seconds: float | None) -> float:
-        """Returns a time in percent of the run's; NaN for None."""
-        return math.nan if seconds is None else 100 * seconds / self.duration_s
-
-    def queue(self, window: Window, total_mbps: float) -> dict[str, float]:
-        """Returns measures of the first link's queue: delay, drops and marks."""
-        link = self.link
-        machine = self.result.get("machine") or {}
-        out = {
-            "dropped_packets": float(link["dropped_packets"]),
-            **metrics.loss_shares(*(float(link[f"{what}_packets"]) for what in ("dropped", "lost", "delivered"))),
-            "queueing_mean_ms": math.nan,
-            "queueing_bin_p95_ms": math.nan,
-            **{f"{who}_cpu_percent": self.percent(machine.get(f"{who}_cpu_s")) for who in ("daemon", "datapath")},
-        }
-        if "series" in link:
-            delay, sent = (self.bins(self.of(link, what), window) for what in ("queueing_ms", "delivered_bytes"))
-            seen = np.isfinite(delay)
-            if seen.any():
-                out["queueing_mean_ms"] = float(np.average(delay[seen], weights=np.maximum(sent[seen], 1.0)))
-                out["queueing_bin_p95_ms"] = metrics.percentile(delay[seen], 0.95)
-        if "log" in link:
-            log = self.log()
-            within = (log.departure_ns >= window.from_s * 1e9) & (log.departure_ns < window.to_s * 1e9)
-            delays = metrics.queueing_delay_ms(log)[within]
-            out["queueing_mean_ms"] = float(delays.mean()) if delays.size else math.nan
-            named = ("queueing_p50_ms", "queueing_p95_ms", "queueing_p99_ms")
-            out |= zip(named, metrics.percentiles(delays, (0.50, 0.95, 0.99)), strict=True)
-            signal_ms = metrics.signal_delay_percentile_ms(log.where(within), 0.95)
-            out |= {"signal_p95_ms": signal_ms, "power": metrics.power(total_mbps, signal_ms)}
-        return out
-
-    def log(self) -> metrics.PacketLog:
+    def log(self) -> PacketLog:
+        """Returns the packets that left the first link over the whole run."""
         if "log" not in self.link:
             raise ScenarioError("record.packets: false, but the suite measures the queue's length; set it to true")
-        if self._log is None:
-            self._log = metrics.PacketLog.from_arrays(self.link["log"])
-        return self._log
+        return self.whole.links[0].log
 
-    def declared(self, spec: Mapping[str, Any], window: Window) -> float:
+    def declared(self, spec: Mapping[str, Any]) -> float:
         """Returns a measure of the suite's `measures`."""
         kind = spec["kind"]
         if kind == "convergence":
@@ -323,21 +219,19 @@ class _View:
             varying = self.binned_rates(spec, float(spec["from_s"]))[1]
             return max(float(rate.std() / rate.mean()) if rate.any() else math.nan for rate in varying)
         if kind == "group_ratio":
-            rates = {
-                flow["name"]: rate
-                for flow, rate in zip(self.result["flows"], self.rates(window, "wire_bytes"), strict=True)
-            }
+            rates = {str(flow.counter("name")): float(table.value(flow, "received_mbps")) for flow in self.record.flows}
             of, to = ([r for name, r in rates.items() if name.startswith(str(spec[group]))] for group in ("of", "to"))
             return float(np.mean(of) / np.mean(to)) if of and sum(to) > 0 else math.nan
         if kind == "period_share":
             return self.period_share(spec)
         if kind == "over_late_knowledge":
             return self.over_late_knowledge()
+        window = (self.record.from_s, self.record.to_s)
         if kind == "share_within_delay":
-            return metrics.share_within_delay(self.log(), float(spec["budget_ms"]), window.from_s, window.to_s)
+            return share_within_delay(self.log(), float(spec["budget_ms"]), *window)
         if kind == "share_within_packets":
-            return metrics.share_within_packets(self.log(), int(spec["packets"]), window.from_s, window.to_s)
-        lengths, share = metrics.queue_cdf(self.log(), window.from_s, window.to_s)
+            return share_within_packets(self.log(), int(spec["packets"]), *window)
+        lengths, share = queue_cdf(self.log(), *window)
         return float(lengths[min(int(np.searchsorted(share, float(spec["quantile"]) - 1e-12)), len(lengths) - 1)])
 
     def over_late_knowledge(self) -> float:
@@ -354,10 +248,10 @@ class _View:
         bin_ms = self.bin_s * 1e3
         late = max(1, round(rtt_ms / bin_ms))
         utilisation, late_ms = oracle.trade_off(capacity.tobytes(), bin_ms, late, limit)
-        reached = metrics.utilisation(float(self.link["delivered_bytes"]), float(self.link["capacity_bytes"]))
-        least = np.interp(reached, utilisation, late_ms, right=math.nan)
-        delays = metrics.signal_delay_ms(self.log())
-        return float(metrics.percentile(delays, 0.95) / least) if delays.size and least > 0 else math.nan
+        self.log()
+        reached = self.whole.links[0]
+        least = np.interp(table.value(reached, "utilisation"), utilisation, late_ms, right=math.nan)
+        return float(table.value(reached, "signal_delay_p95_ms") / least) if least > 0 else math.nan
 
     def periods(self, flow: Mapping[str, Any]) -> tuple[Floats, Floats, Floats]:
         """Returns for each of a flow's reports its time, the time it covers, and the mean period in it; none for other
@@ -383,7 +277,7 @@ class _View:
         return float(spent[chosen].sum() / spent.sum()) if spent.any() else math.nan
 
     def convergence(self, spec: Mapping[str, Any]) -> float:
-        """Returns the latest of the flows' convergence times (`metrics.convergence_time_s`), of IP bytes per bin."""
+        """Returns the latest of the flows' convergence times (`convergence_time_s`), of IP bytes per bin."""
         event_s, until_s = float(spec["event_s"]), spec["until_s"]
         window = Window(event_s, self.duration_s if until_s is None else float(until_s))
         known = [flow["name"] for flow in self.result["flows"]]
@@ -402,7 +296,7 @@ class _View:
         # All at once: a rate of 1 where every flow is near, which then has to stay.
         together = np.logical_and.reduce(near).astype(np.float64)
         bin_s = self.per_bin(spec) * self.bin_s
-        return metrics.convergence_time_s(together, 1.0, bin_s, float(spec["hold_s"]), tolerance=0.0)
+        return convergence_time_s(together, 1.0, bin_s, float(spec["hold_s"]), tolerance=0.0)
 
     def per_bin(self, spec: Mapping[str, Any]) -> int:
         return max(1, round(float(spec["bin_s"]) / self.bin_s))
@@ -418,9 +312,7 @@ class _View:
         for name in chosen:
             if name not in known:
                 raise ConfigError(f'measures: no flow "{name}"{did_you_mean(str(name), known)}')
-            per_flow = _binned(
-                self.bins(self.of(self.result["flows"][known.index(name)], "wire_bytes"), window), per_bin
-            )
+            per_flow = _binned(self.part(self.result["flows"][known.index(name)], "wire_bytes", window), per_bin)
             rates.append(per_flow * 8e-6 / (per_bin * self.bin_s))
         return chosen, rates
 
@@ -442,9 +334,9 @@ class _View:
                 f"measures: target {given!r}: expected fair, equal, settled, weights, requirement, a number or a list"
             )
         flows = [self.result["flows"][known.index(name)] for name in chosen]
-        carried = sum(self.bins(self.of(flow, "wire_bytes"), window).sum() for flow in flows)
+        carried = sum(self.part(flow, "wire_bytes", window).sum() for flow in flows)
         rate = float(carried) * 8e-6 / (window.to_s - window.from_s)
-        weights = [float(entry.get("weight") or 1.0) if given == "weights" else 1.0 for entry in entries]
+        weights = [float(entry["weight"]) if given == "weights" else 1.0 for entry in entries]
         return [rate * weight / sum(weights) for weight in weights]
 
     def series(self) -> dict[str, Any]:
@@ -453,11 +345,11 @@ class _View:
         bin_s = per_bin * self.bin_s
         flows = {}
         for flow in self.result["flows"]:
-            sums = _binned(self.of(flow, "wire_bytes"), per_bin)
+            sums = _binned(self.over_time(flow, "wire_bytes"), per_bin)
             flows[str(flow["name"])] = [round(x, 6) for x in (sums * 8e-6 / bin_s).tolist()]
         size = len(next(iter(flows.values())))
         capacity = _binned(np.asarray(self.link["capacity_mbps"], dtype=np.float64), per_bin)[:size] / per_bin
-        delay = self.of(self.link, "queueing_ms")[: size * per_bin].reshape(size, per_bin)
+        delay = self.over_time(self.link, "queueing_ms")[: size * per_bin].reshape(size, per_bin)
         seen = np.isfinite(delay)
         counts: Floats = seen.sum(axis=1, dtype=np.float64)
         middle_s = (np.arange(size) + 0.5) * bin_s
@@ -474,7 +366,7 @@ class _View:
         mean: Floats = np.where(seen, delay, 0.0).sum(axis=1) / np.maximum(counts, 1)
         return {
             "bin_s": bin_s,
-            "throughput_mbps": flows,
+            "received_mbps": flows,
             "capacity_mbps": [round(x, 3) for x in capacity.tolist()],
             "queueing_ms": [round(x, 4) if n else None for x, n in zip(mean.tolist(), counts.tolist(), strict=True)],
             "period_ms": periods,

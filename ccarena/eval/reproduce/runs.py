@@ -20,6 +20,7 @@ from ccarena.eval.reproduce.suite import Loaded, Window
 from ccarena.eval.reproduce.values import label_of
 from ccarena.scenarios import backends
 from ccarena.scenarios.backends import SIM
+from ccarena.scenarios.one_run import checked
 
 __all__ = ["Run", "expand", "perform", "size", "software"]
 
@@ -231,7 +232,7 @@ def perform(run: Run) -> dict[str, Any]:
     if "compute" in spec:
         row = computed.function(spec["compute"])(**spec["arguments"])
         return {**about, "run": {}, "flows": [], **plain(row)}
-    document = located(spec["document"])
+    document = checked(located(spec["document"]))
     if backends.find(backend).real_time:
         options = {"bridge": spec["bridge"]} if "bridge" in spec else {}
         result, about["machine"] = kernel.timely(document, backend, **options)

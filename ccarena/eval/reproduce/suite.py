@@ -71,7 +71,7 @@ class Figure(_Model):
     y: Any = None
     where: dict[str, Any] = {}
     flow: Any = None
-    series: Literal["throughput_mbps", "queueing_ms", "period_ms"] = "throughput_mbps"
+    series: Literal["received_mbps", "queueing_ms", "period_ms"] = "received_mbps"
     x_label: str = ""
     y_label: str = ""
     log_x: bool = False

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from ccarena.errors import ConfigError, did_you_mean
-from ccarena.eval.measure import metrics
+from ccarena.eval.measure.sample import confidence_interval, percentile
 
 __all__ = ["Drawn", "Measured", "Names", "Result", "Row", "label_of", "parse_value"]
 
@@ -296,7 +296,7 @@ def _aggregate(sample: Sequence[float], over: str) -> float:
     if not sample:
         return math.nan
     if match := _PERCENTILE.fullmatch(over):
-        return math.nan if np.isnan(sample).any() else metrics.percentile(sample, float(match[1]) / 100)
+        return math.nan if np.isnan(sample).any() else percentile(sample, float(match[1]) / 100)
     if over == "median":
         # A run in which something never happened (NaN) counts as infinitely late; infinity is shown as "never".
         return float(np.median(np.where(np.isnan(sample), math.inf, sample)))
@@ -312,7 +312,7 @@ def _interval(sample: Sequence[float], over: str) -> tuple[float, float]:
     if len(set(sample)) < 2:
         return math.nan, math.nan
     if over == "mean":
-        interval = metrics.confidence_interval(list(sample))
+        interval = confidence_interval(list(sample))
         return interval.low, interval.high
     n = len(sample)
     if over != "median" or n < 6:

@@ -18,13 +18,9 @@ use crate::privileged::{Before, PRIVILEGED};
 use crate::sim::{Sim, Stop};
 use crate::worlds::{Source, WorldError};
 
-/// Names of the figures of a learner's run. Throughput, delays and loss are the learner's, the rest its bottleneck's,
-/// which is the link on its path with the least capacity. Delays are of the queue alone. Loss is the share of the
-/// learner's packets that a queue drops, or a link of its path loses at random or in an outage.
-///
-/// The signal delay (mahimahi) is for each millisecond of the flow's time the least time until news of then has left the
-/// queue. What has left it by the end counts as it is; a later millisecond counts with the time that is left, so that who
-/// falls silent does not look prompt.
+/// Names of the figures of a learner's run, defined in Python's table (`ccarena.eval.measure.table`), with the conditions
+/// `duration_s`, `base_rtt_ms`, `flows` (on its bottleneck) and `decisions`. If no packet left the bottleneck, delays are
+/// the flow's time.
 pub const FIGURES: &[&str] = &[
     "duration_s",
     "capacity_mbps",
@@ -34,12 +30,12 @@ pub const FIGURES: &[&str] = &[
     "utilisation",
     "queueing_delay_mean_ms",
     "queueing_delay_p95_ms",
-    "signal_delay_p50_ms",
-    "signal_delay_p90_ms",
-    "signal_delay_p95_ms",
-    "signal_delay_p98_ms",
+    "signal_delay_to_end_p50_ms",
+    "signal_delay_to_end_p90_ms",
+    "signal_delay_to_end_p95_ms",
+    "signal_delay_to_end_p98_ms",
     "loss_share",
-    "jain_index",
+    "jain_learners",
     "decisions",
 ];
 
@@ -331,7 +327,7 @@ fn measure(sim: &mut Sim, scenario: &Scenario, flows: &[usize], out: &mut [Learn
     }
     let (sum, squares) = rates.iter().fold((0.0, 0.0), |(s, q), x| (s + x, q + x * x));
     let jain = if squares > 0.0 { sum * sum / (rates.len() as f64 * squares) } else { 1.0 };
-    let place = FIGURES.iter().position(|&name| name == "jain_index");
+    let place = FIGURES.iter().position(|&name| name == "jain_learners");
     for out in out {
         if let Some(slot) = place.and_then(|place| out.figures.get_mut(place)) {
             *slot = jain;

@@ -33,7 +33,7 @@ def evaluation(gain: float, seeds: int = 5, logarithmic: bool = False, **meta: A
                 ("2 always", base - 1),
                 ("by zone", base),
             ):
-                scores.append({**about, "scheme": scheme, "score": score, "signal_delay_p95_ms": 7.0})
+                scores.append({**about, "scheme": scheme, "score": score, "signal_delay_to_end_p95_ms": 7.0})
     rules = [rule.as_dict() for rule in (CONSTANT, TABLE, LAW)]
     found = {
         "scheme": "mine",
@@ -120,7 +120,7 @@ def on_two_kinds(result: Evaluation, labels: list[str]) -> Evaluation:
         again = {**row, "link_set": "constant"}
         if row["scheme"] in labels:
             score = table[row["policy"], row["link"], row["seed"]]["score"]
-            again |= {"score": score, "signal_delay_p95_ms": 3.5}
+            again |= {"score": score, "signal_delay_to_end_p95_ms": 3.5}
         result.scores.append(again)
     return result
 

@@ -13,7 +13,9 @@ import pytest
 from ccarena import _core
 from ccarena.errors import ConfigError
 from ccarena.eval.heldout import links
+from ccarena.scenarios.backends import SIM
 from ccarena.scenarios.entrants import parse
+from ccarena.scenarios.one_run import perform
 from tests.envs.acct import REPORT
 
 
@@ -56,11 +58,17 @@ def test_a_sender_hears_what_each_router_lacks() -> None:
 def test_opportunities_are_those_of_the_run(simulated: list[dict[str, Any]]) -> None:
     link = links.build(["cellular"], 1, duration_s=1.0)[0]
     moved = links.Link(**{**vars(link), "service": {**link.service, "offset_ms": 8500}})
-    times = links.trace_opportunities_ms(moved)
+    times = opportunities_ms(moved)
     assert times is not None
     # 250 of the first lap, which ends at 8998, and then the next lap's, shifted by that.
     assert times.tolist() == [ms - 8500 for ms in range(8500, 9000, 2)] + [498 + ms for ms in range(2, 503, 2)]
-    assert links.trace_opportunities_ms(links.build(["constant"], 1)[0]) is None
+    assert opportunities_ms(links.build(["constant"], 1, 1.0)[0]) is None
+
+
+def opportunities_ms(link: links.Link) -> Any:
+    """Returns the delivery opportunities of a flow over this link."""
+    run = perform(links.scenario(link, parse("reno")), SIM)
+    return run.measured().flows[0].opportunities_ms
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from ccarena.errors import ConfigError
 from ccarena.eval.leaderboard import exchange, tables
 from ccarena.eval.leaderboard.cells import key_of
 from ccarena.eval.leaderboard.exchange import export, take
-from ccarena.eval.leaderboard.figures import RANGES, STORED
 from ccarena.eval.leaderboard.ranking import OVERALL
 from ccarena.eval.leaderboard.run import run
 from ccarena.eval.leaderboard.sampling import draw
@@ -138,10 +137,10 @@ def test_the_probability_that_is_said_is_the_best_a_forger_has(count: int) -> No
 NOT_TABLES: dict[str, tuple[bytes | None, bytes | None, str]] = {
     "SQLite": (b"SQLite format 3\0" + bytes(range(256)) * 8, None, "not a table|found no|holds"),
     "an empty table": (b"", None, "expected the columns"),
-    "a header alone": (",".join(tables._RUN).encode() + b"\n", None, "expected runs, found none"),
+    "a header alone": (",".join(tables._columns()).encode() + b"\n", None, "expected runs, found none"),
     "other columns": (b"a,b\n1,2\n", None, "expected the columns of `ccarena leaderboard export`, found no key"),
     "no UTF-8": (b"key,\xff\xfe\n", None, "not a table"),
-    "a field without end": (",".join(tables._RUN).encode() + b'\n"' + b"a" * 200_000, None, "not a table"),
+    "a field without end": (",".join(tables._columns()).encode() + b'\n"' + b"a" * 200_000, None, "not a table"),
     "JSON that is cut": (None, b'{"places": [', "not JSON"),
     "JSON that is deep": (None, b"[" * 200_000, "not JSON"),
     "JSON of another kind": (None, b"[]", "expected an object with `places`"),
@@ -277,10 +276,6 @@ def test_what_a_file_says_of_entrants_is_not_taken(exported: tuple[Rows, dict[st
     with Store(str(tmp_path / "new.db")) as store:
         take(store, written(tmp_path, rows, {**named, "entrants": described}), 1)
         assert all(each["card"] != "the best" and each["cpu_ns"] is None for each in store.entrants())
-
-
-def test_every_figure_has_a_range() -> None:
-    assert set(RANGES) == set(STORED)
 
 
 def test_damage_never_breaks_the_reader(exported: tuple[Rows, dict[str, Any]], tmp_path: Path) -> None:

@@ -12,10 +12,10 @@ import pytest
 
 from ccarena.eval.leaderboard import links
 from ccarena.eval.leaderboard.cells import scenario_digest
-from ccarena.eval.leaderboard.figures import score_of
 from ccarena.eval.leaderboard.links import Place, traces_of
 from ccarena.eval.leaderboard.ranking import OVERALL, UNSEEN, better, rank, seen_by
 from ccarena.eval.leaderboard.ranking import _two_sided as two_sided
+from ccarena.eval.measure.table import normalised_power
 
 
 def place(number: int, trace: str, moves: str = "driving") -> dict:
@@ -101,8 +101,8 @@ def test_the_score_is_the_geometric_mean() -> None:
         and found["low"] == pytest.approx(0.25)
         and found["high"] == pytest.approx(1.0)
     )
-    assert score_of({"utilisation": 0.5, "queueing_delay_mean_ms": 40.0}, 40.0) == 0.25
-    assert score_of({"utilisation": 0.0, "queueing_delay_mean_ms": math.nan}, 40.0) == 0.0
+    assert normalised_power(0.5, 40.0, 40.0) == 0.25
+    assert normalised_power(0.0, math.nan, 40.0) == 0.0
 
 
 def test_nobody_is_ranked_on_what_it_was_trained_on() -> None:

@@ -98,10 +98,11 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
 def test_the_schema_is_that_of_the_migrations(tmp_path: Path) -> None:
     import sqlalchemy as sa
 
+    from ccarena.eval.leaderboard.figures import stored
     from ccarena.eval.leaderboard.store import _schema
 
     path = tmp_path / "results.db"
     Store(str(path)).__exit__()
     inspector = sa.inspect(sa.create_engine(f"sqlite:///{path}"))
-    for name, table in _schema().tables.items():
-        assert [column["name"] for column in inspector.get_columns(name)] == [column.name for column in table.c]
+    for name, table in _schema(tuple(stored())).tables.items():
+        assert {column["name"] for column in inspector.get_columns(name)} == {column.name for column in table.c}

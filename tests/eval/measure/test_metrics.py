@@ -13,8 +13,31 @@ from lindley import packet_log, simulate
 
 from ccarena import traces
 from ccarena.errors import TraceError
-from ccarena.eval.measure import metrics
-from ccarena.eval.measure.metrics import PacketLog
+from ccarena.eval.measure.fairness import jain_index, satisfaction
+from ccarena.eval.measure.loss import loss_shares
+from ccarena.eval.measure.packet_log import PacketLog
+from ccarena.eval.measure.queueing import (
+    bin_queueing_delay_ms,
+    queueing_delay_ms,
+    share_within_delay,
+    share_within_packets,
+    time_in_queue_length_ns,
+)
+from ccarena.eval.measure.sample import confidence_interval, percentile
+from ccarena.eval.measure.signal_delay import (
+    omniscient_signal_delay_ms,
+    power,
+    signal_delay_ms,
+    signal_delay_percentile_ms,
+)
+from ccarena.eval.measure.throughput import (
+    bin_capacity_mbps,
+    bin_throughput_mbps,
+    convergence_time_s,
+    throughput_mbps,
+    utilisation,
+)
+from tests.run_figures import figures_of
 
 MS = 1_000_000
 
@@ -35,7 +58,7 @@ def horizon_s(log: PacketLog) -> float:
 
 @given(logs())
 def test_queueing_delay_is_never_negative_and_zero_for_a_lone_packet(log: PacketLog) -> None:
-    delay = metrics.queueing_delay_ms(log)
+    delay = queueing_delay_ms(log)
     assert (delay >= 0).all()
     assert delay[0] == 0
 
@@ -48,7 +71,7 @@ def test_share_within_delay_samples_the_work_in_the_queue(log: PacketLog, budget
     for t in samples:
         work = max((int(d) - t for a, d in zip(log.arrival_ns, log.departure_ns, strict=True) if a <= t), default=0)
         within += max(work, 0) <= budget_ms * MS
-    assert metrics.share_within_delay(log, budget_ms, 0.0, end_s) == pytest.approx(within / len(samples), abs=1e-9)
+    assert share_within_delay(log, budget_ms, 0.0, end_s) == pytest.approx(within / len(samples), abs=1e-9)
 
 
 @given(logs(), st.integers(0, 8))
@@ -57,11 +80,11 @@ def test_queue_lengths_are_time_weighted(log: PacketLog, limit: int) -> None:
     samples = np.arange(MS // 8, round(end_s * 1e9), MS // 4)
     starts = log.departure_ns - log.serialisation_ns
     lengths = [sum(int(a) <= t < int(s) for a, s in zip(log.arrival_ns, starts, strict=True)) for t in samples]
-    spent = metrics.time_in_queue_length_ns(log, 0.0, end_s)
+    spent = time_in_queue_length_ns(log, 0.0, end_s)
     assert spent.sum() == round(end_s * 1e9)
     expected = np.bincount(lengths) / len(samples)
     assert spent / spent.sum() == pytest.approx(np.pad(expected, (0, len(spent) - len(expected))), abs=1e-9)
-    share = metrics.share_within_packets(log, limit, 0.0, end_s)
+    share = share_within_packets(log, limit, 0.0, end_s)
     assert share == pytest.approx(np.mean(np.array(lengths) <= limit), abs=1e-9)
 
 
@@ -71,7 +94,7 @@ def test_queue_lengths_of_a_part_of_the_run(log: PacketLog, start_ms: int, lengt
     samples = np.arange(start_ms * MS + MS // 8, (start_ms + length_ms) * MS, MS // 4)
     starts = log.departure_ns - log.serialisation_ns
     lengths = [sum(int(a) <= t < int(s) for a, s in zip(log.arrival_ns, starts, strict=True)) for t in samples]
-    spent = metrics.time_in_queue_length_ns(log, start_s, end_s)
+    spent = time_in_queue_length_ns(log, start_s, end_s)
     assert (spent / spent.sum())[: max(lengths) + 1] == pytest.approx(np.bincount(lengths) / len(samples), abs=1e-9)
 
 
@@ -83,29 +106,29 @@ def test_signal_delay_is_mahimahis(log: PacketLog) -> None:
     for ms in range(max(arrival), min(arrival) - 1, -1):
         if ms not in own:
             own[ms] = own[ms + 1] + 1
-    assert sorted(metrics.signal_delay_ms(log)) == sorted(own.values())
+    assert sorted(signal_delay_ms(log)) == sorted(own.values())
 
 
 @given(logs(), st.sampled_from([0.0, 0.5, 0.95, 1.0]), st.sampled_from([math.inf, 0.0, 3.0]))
 def test_a_percentile_of_the_signal_delay_is_that_of_its_milliseconds(
     log: PacketLog, q: float, pauses_ms: float
 ) -> None:
-    expected = metrics.percentile(metrics.signal_delay_ms(log, pauses_ms), q)
-    assert metrics.signal_delay_percentile_ms(log, q, pauses_ms) == expected
+    expected = percentile(signal_delay_ms(log, pauses_ms), q)
+    assert signal_delay_percentile_ms(log, q, pauses_ms) == expected
 
 
 def test_signal_delays_over_days_take_no_more_memory_than_over_a_second() -> None:
     days_ms = 10**10
     log = PacketLog.from_arrays(packet_log([0, days_ms * MS], [MS] * 2))
-    assert metrics.signal_delay_percentile_ms(log, 0.95) == int(0.95 * (days_ms + 1))
-    assert metrics.omniscient_signal_delay_ms([0, days_ms]) == int(0.95 * (days_ms + 1)) - 1
+    assert signal_delay_percentile_ms(log, 0.95) == int(0.95 * (days_ms + 1))
+    assert omniscient_signal_delay_ms([0, days_ms]) == int(0.95 * (days_ms + 1)) - 1
 
 
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=30))
 def test_omniscient_signal_delay_waits_for_the_next_opportunity(times: list[int]) -> None:
     times = sorted(times)
     waits = [min(t - ms for t in times if t >= ms) for ms in range(times[0], times[-1] + 1)]
-    assert metrics.omniscient_signal_delay_ms(times) == sorted(waits)[min(int(0.95 * len(waits)), len(waits) - 1)]
+    assert omniscient_signal_delay_ms(times) == sorted(waits)[min(int(0.95 * len(waits)), len(waits) - 1)]
 
 
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=30), st.integers(0, 70), st.integers(0, 70))
@@ -113,7 +136,7 @@ def test_omniscient_signal_delay_of_a_part(times: list[int], start: int, end: in
     times = sorted(times)
     waits = sorted(min(t - ms for t in times if t >= ms) for ms in range(start, end + 1) if ms <= times[-1])
     expected = waits[min(int(0.95 * len(waits)), len(waits) - 1)] if waits else math.nan
-    assert metrics.omniscient_signal_delay_ms(times, start, end) == pytest.approx(expected, nan_ok=True)
+    assert omniscient_signal_delay_ms(times, start, end) == pytest.approx(expected, nan_ok=True)
 
 
 OMNISCIENT_MS = {
@@ -133,37 +156,37 @@ def test_omniscient_signal_delay_of_recorded_traces(name: str) -> None:
         trace = traces.load(name)
     except TraceError as error:
         pytest.skip(f"RECORDED TRACE NOT FOUND: {error}")
-    assert metrics.omniscient_signal_delay_ms(trace) == OMNISCIENT_MS[name]
+    assert omniscient_signal_delay_ms(trace) == OMNISCIENT_MS[name]
 
 
 def test_a_flow_that_pauses_has_no_signal_delay_meanwhile() -> None:
     log = PacketLog.from_arrays(packet_log([0, 5 * MS, 5000 * MS, 5001 * MS], [MS] * 4))
-    assert metrics.signal_delay_ms(log).max() > 4990, "mahimahi's definition is of a sender that always has data"
-    paused = metrics.signal_delay_ms(log, pauses_after_ms=20.0)
+    assert signal_delay_ms(log).max() > 4990, "mahimahi's definition is of a sender that always has data"
+    paused = signal_delay_ms(log, pauses_after_ms=20.0)
     assert len(paused) == 6 + 2 and paused.max() <= 6
     # A sender that waits for acknowledgements has data: the gaps count.
-    assert np.array_equal(metrics.signal_delay_ms(log, pauses_after_ms=5000.0), metrics.signal_delay_ms(log))
+    assert np.array_equal(signal_delay_ms(log, pauses_after_ms=5000.0), signal_delay_ms(log))
 
 
 def test_a_lost_packet_is_outstanding_until_the_next_one_arrives() -> None:
     log = PacketLog.from_arrays(packet_log([0, 1000 * MS], [MS] * 2))
-    assert len(metrics.signal_delay_ms(log, 20.0)) == 2
-    lost = metrics.signal_delay_ms(log, 20.0, np.array([10 * MS]))
+    assert len(signal_delay_ms(log, 20.0)) == 2
+    lost = signal_delay_ms(log, 20.0, np.array([10 * MS]))
     assert len(lost) == 1001 and lost.max() > 980
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50), st.floats(0, 1))
 def test_percentile_is_an_element_at_floor_qn(values: list[float], q: float) -> None:
-    assert metrics.percentile(values, q) == sorted(values)[min(int(q * len(values)), len(values) - 1)]
+    assert percentile(values, q) == sorted(values)[min(int(q * len(values)), len(values) - 1)]
 
 
 @given(logs(), st.sampled_from([0.001, 0.002, 0.007]))
 def test_bins_hold_every_departure(log: PacketLog, bin_s: float) -> None:
     duration_s = horizon_s(log)
-    rates = metrics.bin_throughput_mbps(log, duration_s, bin_s)
+    rates = bin_throughput_mbps(log, duration_s, bin_s)
     assert rates.sum() * bin_s / 8e-6 == pytest.approx(log.bytes.sum())
-    worst = metrics.bin_queueing_delay_ms(log, duration_s, bin_s)
-    delays = metrics.queueing_delay_ms(log)
+    worst = bin_queueing_delay_ms(log, duration_s, bin_s)
+    delays = queueing_delay_ms(log)
     for index, value in enumerate(worst):
         inside = [d for d, t in zip(delays, log.departure_ns, strict=True) if t // round(bin_s * 1e9) == index]
         assert math.isnan(value) if not inside else value == max(inside)
@@ -172,12 +195,12 @@ def test_bins_hold_every_departure(log: PacketLog, bin_s: float) -> None:
 @given(logs())
 def test_throughput_counts_departures(log: PacketLog) -> None:
     end_s = horizon_s(log)
-    assert metrics.throughput_mbps(log, 0.0, end_s) == pytest.approx(1500 * (log.departure_ns > 0).sum() * 8e-6 / end_s)
+    assert throughput_mbps(log, 0.0, end_s) == pytest.approx(1500 * (log.departure_ns > 0).sum() * 8e-6 / end_s)
 
 
 @given(st.lists(st.floats(0.0, 100.0), min_size=1, max_size=20))
 def test_jain_index_lies_between_one_nth_and_one(rates: list[float]) -> None:
-    index = metrics.jain_index(rates)
+    index = jain_index(rates)
     if sum(x * x for x in rates) > 0:
         assert index == pytest.approx(sum(rates) ** 2 / (len(rates) * sum(x * x for x in rates)))
         assert 1 / len(rates) - 1e-9 <= index <= 1 + 1e-9
@@ -192,30 +215,30 @@ def test_convergence_time_looks_forward(rates: list[float], hold: int) -> None:
         if all(abs(x - 10.0) <= 2.5 for x in rates[t : t + hold]):
             expected = float(t)
             break
-    assert metrics.convergence_time_s(rates, 10.0, hold_s=hold) == pytest.approx(expected, nan_ok=True)
+    assert convergence_time_s(rates, 10.0, hold_s=hold) == pytest.approx(expected, nan_ok=True)
 
 
 def test_confidence_interval_is_students() -> None:
-    interval = metrics.confidence_interval([1.0, 2.0, 3.0])
+    interval = confidence_interval([1.0, 2.0, 3.0])
     assert (interval.mean, interval.n) == (2.0, 3)
     assert interval.high - interval.mean == pytest.approx(4.303 / math.sqrt(3), rel=1e-3)
-    one = metrics.confidence_interval([5.0, math.nan])
+    one = confidence_interval([5.0, math.nan])
     assert (one.mean, one.n) == (5.0, 1) and math.isnan(one.low)
-    same = metrics.confidence_interval([0.1, 0.1, 0.1])
+    same = confidence_interval([0.1, 0.1, 0.1])
     assert (same.mean, same.n) == (0.1, 3) and math.isnan(same.low) and math.isnan(same.high)
-    many = metrics.confidence_interval(np.arange(61.0))
+    many = confidence_interval(np.arange(61.0))
     assert (many.high - many.mean) / (np.arange(61.0).std(ddof=1) / math.sqrt(61)) == pytest.approx(2.0003, abs=1e-3)
 
 
 @pytest.mark.parametrize(
     ("got", "expected"),
     [
-        (metrics.power(3.68, 83.0), 44.337),  # DALIDA's published figures, 3.68 Mbit/s at 83 ms: 44.3
-        (metrics.utilisation(50.0, 200.0), 0.25),
-        (metrics.loss_shares(1, 2, 97)["loss_share"], 0.03),
-        (metrics.loss_shares(1, 2, 97)["queue_drop_share"], 0.01),
-        (metrics.loss_shares(0, 0, 0)["loss_share"], 0.0),
-        (metrics.satisfaction(5.0, 10.0), 0.5),
+        (power(3.68, 83.0), 44.337),  # DALIDA's published figures, 3.68 Mbit/s at 83 ms: 44.3
+        (utilisation(50.0, 200.0), 0.25),
+        (loss_shares(1, 2, 97)["loss_share"], 0.03),
+        (loss_shares(1, 2, 97)["queue_drop_share"], 0.01),
+        (loss_shares(0, 0, 0)["loss_share"], 0.0),
+        (satisfaction(5.0, 10.0), 0.5),
     ],
 )
 def test_small_figures(got: float, expected: float) -> None:
@@ -223,31 +246,27 @@ def test_small_figures(got: float, expected: float) -> None:
 
 
 def test_capacity_bins_are_means() -> None:
-    assert metrics.bin_capacity_mbps([1.0, 3.0, 5.0, 7.0, 9.0], 2) == pytest.approx([2.0, 6.0, 9.0])
+    assert bin_capacity_mbps([1.0, 3.0, 5.0, 7.0, 9.0], 2) == pytest.approx([2.0, 6.0, 9.0])
 
 
-def test_summarise_gives_every_figure() -> None:
-    scenario: dict[str, Any] = {
-        "duration_s": 2,
-        "links": [{"service": {"type": "constant", "rate_mbps": 24}}],
-        "flows": [{"scheme": "cubic"}],
-    }
-    row = metrics.summarise(simulate(scenario), delay_ms=10, opportunities_ms=range(1, 2001))
-    of_several_flows = {"jain_index", "convergence_time_s", "max_min_distance", "hrf_distance"}
-    assert set(metrics.FIGURES) - set(row) == {"satisfaction", "inferences_per_s"} | of_several_flows
-    assert all(math.isfinite(value) for value in row.values())
-    assert row["one_way_delay_mean_ms"] == pytest.approx(row["queueing_delay_mean_ms"] + 0.5 + 10, abs=1e-6)
+ALONE: dict[str, Any] = {
+    "duration_s": 1,
+    "links": [{"service": {"type": "constant", "rate_mbps": 24}}],
+    "flows": [{"scheme": "cubic"}],
+    "record": {"packets": True},
+}
 
 
-def test_summarise_of_a_flow_that_sent_nothing() -> None:
-    scenario: dict[str, Any] = {
-        "duration_s": 1,
-        "links": [{"service": {"type": "constant", "rate_mbps": 24}}],
-        "flows": [{"scheme": "cubic"}],
-    }
-    result = simulate(scenario)
+def test_a_flow_that_sent_nothing() -> None:
+    result = simulate(ALONE)
     for name, values in result["links"][0]["log"].items():
         result["links"][0]["log"][name] = values[:0]
-    row = metrics.summarise(result)
+    row = figures_of(ALONE, result)
     assert row["throughput_mbps"] == 0 and row["share_within_5_packets"] == 1 and row["share_within_budget"] == 1
-    assert math.isnan(row["queueing_delay_p95_ms"]) and math.isnan(row["power"])
+    assert math.isnan(row["queueing_delay_p95_ms"]) and math.isnan(row["power"]) and row["score"] == 0
+
+
+def test_delays_say_whether_they_include_propagation() -> None:
+    row = figures_of(ALONE, simulate(ALONE))
+    # Of 24 Mbit/s: a packet takes half a millisecond, and the link's propagation is 10 ms.
+    assert row["one_way_delay_mean_ms"] == pytest.approx(row["queueing_delay_mean_ms"] + 0.5 + 10, abs=1e-6)

@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 
 from ccarena.errors import ConfigError, ScenarioError
-from ccarena.eval.measure import metrics
+from ccarena.eval.measure.packet_log import PacketLog
+from ccarena.eval.measure.sample import percentile
+from ccarena.eval.measure.signal_delay import signal_delay_ms
 from ccarena.eval.reproduce import measures
 from ccarena.eval.reproduce.measures import Window
+from ccarena.scenarios.one_run import checked
 
 _core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: measures not tested (run make)")
 
@@ -28,7 +31,7 @@ def simulated(**more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         "record": {"series": True, "packets": True, "reports": True, "bin_ms": 100},
         **more,
     }
-    return document, _core.simulate(json.dumps(document))
+    return checked(document), _core.simulate(json.dumps(document))
 
 
 @pytest.fixture(scope="module")
@@ -47,23 +50,23 @@ def test_windows_against_the_packet_log(example: tuple[dict[str, Any], dict[str,
         until_s, from_s = (4, 2) if index == 2 else (6, 0)
         whole = log["bytes"][mine & (reached_s <= 6)].sum() * 8e-6 / (until_s - from_s)
         late = log["bytes"][mine & (reached_s > 3) & (reached_s <= 6)].sum() * 8e-6 / (until_s - 3)
-        assert flow["throughput_mbps"] == pytest.approx(whole, rel=1e-3)
-        assert flow["throughput_mbps@late"] == pytest.approx(late, rel=1e-3)
+        assert flow["received_mbps"] == pytest.approx(whole, rel=1e-3)
+        assert flow["received_mbps@late"] == pytest.approx(late, rel=1e-3)
     first, second, third = row["flows"]
-    assert first["satisfaction"] == pytest.approx(first["goodput_mbps"] / 10)
-    assert math.isnan(third["satisfaction"])
-    assert second["relative"] == pytest.approx(second["throughput_mbps"] / first["throughput_mbps"])
-    assert sum(flow["share"] for flow in row["flows"]) == pytest.approx(1)
+    assert first["satisfaction_goodput"] == pytest.approx(first["goodput_mbps"] / 10)
+    assert math.isnan(third["satisfaction_goodput"])
+    assert second["relative"] == pytest.approx(second["received_mbps"] / first["received_mbps"])
+    assert sum(flow["received_share"] for flow in row["flows"]) == pytest.approx(1)
     assert third["goodput_mbps"] == pytest.approx(3, rel=0.02)
     run = row["run"]
-    assert run["worst_satisfaction"] == min(first["satisfaction"], second["satisfaction"])
+    assert run["worst_satisfaction"] == min(first["satisfaction_goodput"], second["satisfaction_goodput"])
     assert run["utilisation"] == pytest.approx(log["bytes"].sum() / (24e6 / 8 * 6), rel=1e-3)
     assert run["utilisation_goodput"] == pytest.approx(run["utilisation"] * 1448 / 1500, rel=0.02)
     left = (log["departure_ns"] > 3e9) & (log["departure_ns"] <= 6e9)
     assert run["utilisation@late"] == pytest.approx(log["bytes"][left].sum() / (24e6 / 8 * 3), rel=1e-3)
     delay = (log["departure_ns"] - log["arrival_ns"] - log["serialisation_ns"]) / 1e6
-    assert run["queueing_mean_ms"] == pytest.approx(delay.mean(), rel=1e-3)
-    assert run["queueing_p95_ms"] == pytest.approx(np.quantile(delay, 0.95), rel=1e-2)
+    assert run["queueing_delay_mean_ms"] == pytest.approx(delay.mean(), rel=1e-3)
+    assert run["queueing_delay_p95_ms"] == pytest.approx(np.quantile(delay, 0.95), rel=1e-2)
 
 
 def test_every_promised_measure_is_there(example: tuple[dict[str, Any], dict[str, Any]]) -> None:
@@ -77,7 +80,7 @@ def test_every_promised_measure_is_there(example: tuple[dict[str, Any], dict[str
         "scheme",
     }
     series = row["series"]
-    rates = np.array(list(series["throughput_mbps"].values()))
+    rates = np.array(list(series["received_mbps"].values()))
     assert rates.shape[1] == len(series["capacity_mbps"]) == len(series["queueing_ms"])
     assert rates.sum() * series["bin_s"] / 8e-6 == pytest.approx(
         sum(f["wire_bytes"] for f in result["flows"]), rel=1e-3
@@ -122,12 +125,12 @@ def test_inferences_and_periods_are_those_of_the_reports() -> None:
 def test_power_is_throughput_over_signal_delay(example: tuple[dict[str, Any], dict[str, Any]]) -> None:
     document, result = example
     run = measures.row(document, result, Window(0, 6), {}, {}, series=False)["run"]
-    signal = metrics.signal_delay_ms(metrics.PacketLog.from_arrays(result["links"][0]["log"]))
-    assert run["signal_p95_ms"] == metrics.percentile(signal, 0.95)
-    assert run["power"] == pytest.approx(run["total_mbps"] / run["signal_p95_ms"] * 1e3)
+    signal = signal_delay_ms(PacketLog.from_arrays(result["links"][0]["log"]))
+    assert run["signal_delay_p95_ms"] == percentile(signal, 0.95)
+    assert run["power"] == pytest.approx(run["utilisation"] * 24 / run["signal_delay_p95_ms"] * 1e3)
     # The initial windows of two flows, 20 packets of 0.5 ms each, are all that leaves in the first 20 ms.
     first = measures.row(document, result, Window(0, 0.02), {}, {}, series=False)["run"]
-    assert first["signal_p95_ms"] <= 10 < run["signal_p95_ms"]
+    assert first["signal_delay_p95_ms"] <= 10 < run["signal_delay_p95_ms"]
 
 
 def test_cpu_times_are_shares_of_the_run(example: tuple[dict[str, Any], dict[str, Any]]) -> None:
@@ -140,14 +143,15 @@ def test_cpu_times_are_shares_of_the_run(example: tuple[dict[str, Any], dict[str
 
 def stepped(rates: list[list[float]]) -> tuple[dict[str, Any], dict[str, Any]]:
     """A record in which each flow has a rate per second, in bins of 100 ms."""
-    document = {"links": [{}], "flows": [{"weight": w + 1} for w in range(len(rates))], "record": {"bin_ms": 100}}
+    entries = [{"weight": w + 1, "count": 1, "path": ["link0"]} for w in range(len(rates))]
+    document = {"links": [{}], "flows": entries, "record": {"bin_ms": 100}}
     flows = []
     for index, per_second in enumerate(rates):
         series = np.repeat(per_second, 10) * 12_500
         flows.append(
             {"name": f"f{index}", "scheme": "x", "start_s": 0, "stop_s": None, "series": {"wire_bytes": series}}
         )
-    return document, {"duration_s": len(rates[0]), "flows": flows, "links": [{}]}
+    return document, {"duration_s": len(rates[0]), "flows": flows, "links": [{"name": "link0"}]}
 
 
 @pytest.mark.parametrize(
@@ -169,18 +173,18 @@ def stepped(rates: list[list[float]]) -> tuple[dict[str, Any], dict[str, Any]]:
 def test_convergence(spec: dict[str, Any], expected: float) -> None:
     """Two flows: alone, then one each, equal from 3 s to 5 s, then 1:2."""
     document, result = stepped([[12, 10, 9, 6, 6, 4, 4, 4], [0, 2, 3, 6, 6, 8, 8, 8]])
-    view = measures._View(document, result)
+    view = measures._View(document, result, Window(0, result["duration_s"]))
     full = {**measures.KINDS["convergence"][0], **spec}
     assert view.convergence(full) == pytest.approx(expected, nan_ok=True)
 
 
 def test_variation_is_that_of_the_most_varying_flow() -> None:
     document, result = stepped([[0, 12, 6, 6, 6, 6], [5, 5, 5, 5, 5, 5]])
-    view = measures._View(document, result)
+    view = measures._View(document, result, Window(0, result["duration_s"]))
     full = {**measures.KINDS["variation"][0], "kind": "variation"}
-    assert view.declared(full, Window(0, 6)) == pytest.approx(np.std([0, 12, 6, 6, 6, 6]) / 6)
-    assert view.declared({**full, "flows": ["f1"]}, Window(0, 6)) == pytest.approx(0)
-    assert view.declared({**full, "from_s": 2}, Window(0, 6)) == pytest.approx(0)
+    assert view.declared(full) == pytest.approx(np.std([0, 12, 6, 6, 6, 6]) / 6)
+    assert view.declared({**full, "flows": ["f1"]}) == pytest.approx(0)
+    assert view.declared({**full, "from_s": 2}) == pytest.approx(0)
 
 
 def test_what_was_not_recorded_is_asked_for() -> None:

@@ -95,7 +95,7 @@ def test_claims_that_hold_with_cubic_as_well_are_marked(
             "  links:": "  record: {packets: true}\n  links:",
             "utilisation, along: scheme": "utilisation, where: {scheme: reno}",
             "figure:": "  - claim: Vegas keeps the queue short\n    paper: short\n"
-            "    measured: {value: queueing_mean_ms, where: {scheme: vegas, rate_mbps: 16}}\n"
+            "    measured: {value: queueing_delay_mean_ms, where: {scheme: vegas, rate_mbps: 16}}\n"
             "    holds: {at_most: 22}\nfigure:",
         }
     )

@@ -20,7 +20,7 @@ Write = Callable[..., Path]
 
 THREE = """figure:
   - {kind: bars, x: rate_mbps, by: scheme, y: {value: total_mbps}, target: 8}
-  - {kind: lines, x: flow, panels: scheme, by: rate_mbps, y: {value: throughput_mbps, flow: all}, log_y: true}
+  - {kind: lines, x: flow, panels: scheme, by: rate_mbps, y: {value: received_mbps, flow: all}, log_y: true}
   - {kind: over_time, panels: rate_mbps, where: {scheme: reno}}
 """
 

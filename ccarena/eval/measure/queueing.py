@@ -1,0 +1,99 @@
+"""Queueing delays and queue lengths.
+
+A packet's queueing delay is departure - arrival - own serialisation: the time it stood behind others (and, over a
+trace, waited for its delivery opportunity, as mahimahi counts it). Propagation is outside.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccarena.eval.measure.packet_log import PacketLog
+
+__all__ = [
+    "bin_queueing_delay_ms",
+    "cdf",
+    "queue_cdf",
+    "queueing_delay_ms",
+    "share_within_delay",
+    "share_within_packets",
+    "time_in_queue_length_ns",
+]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def queueing_delay_ms(log: PacketLog) -> Floats:
+    """Returns each packet's queueing delay, in log order: departure - arrival - own serialisation."""
+    return (log.departure_ns - log.arrival_ns - log.serialisation_ns) / 1e6
+
+
+def share_within_delay(log: PacketLog, budget_ms: float, start_s: float, end_s: float) -> float:
+    """Returns the share of the time in [start, end) with at most `budget_ms` of work in the queue (ACCT §III, Fig. 5b).
+
+    The work at t is the virtual waiting time of queueing theory: how long a packet that arrived at t would wait until
+    all earlier packets had left. Unlike a share of packets it counts idle time and does not favour fast phases.
+    """
+    start_ns, end_ns = round(start_s * 1e9), round(end_s * 1e9)
+    if end_ns <= start_ns:
+        return math.nan
+    order = np.argsort(log.arrival_ns, kind="stable")
+    arrival = log.arrival_ns[order]
+    empty_at = np.maximum.accumulate(log.departure_ns[order])
+    next_arrival = np.append(arrival[1:], np.iinfo(np.int64).max)
+    # Between two arrivals the work falls by 1 s/s, so that it is over the budget first and within it afterwards.
+    over_from = np.clip(arrival, start_ns, end_ns)
+    over_to = np.clip(np.minimum(next_arrival, empty_at - round(budget_ms * 1e6)), start_ns, end_ns)
+    return 1.0 - float(np.maximum(over_to - over_from, 0).sum()) / (end_ns - start_ns)
+
+
+def time_in_queue_length_ns(log: PacketLog, start_s: float, end_s: float) -> Ints:
+    """Returns the time in [start, end) during which exactly k packets were queued, for k = 0, 1, ...
+
+    A packet is queued from its arrival until its own transmission starts; the one on the wire is not in the queue (as
+    ns-3 and Linux count it). On a trace-driven link it is queued until it departs.
+    """
+    start_ns, end_ns = round(start_s * 1e9), round(end_s * 1e9)
+    enter = log.arrival_ns
+    leave = np.maximum(log.departure_ns - log.serialisation_ns, enter)
+    # Lengths between events do not depend on the order of simultaneous events: those last 0 ns.
+    times = np.concatenate(([start_ns], enter, leave, [end_ns]))
+    steps = np.concatenate(([0], np.ones(len(log), np.int64), -np.ones(len(log), np.int64), [0]))
+    order = np.argsort(times, kind="stable")
+    times = np.clip(times[order], start_ns, max(start_ns, end_ns))
+    # Within one instant -1 may come before +1 and dip below zero, for 0 ns.
+    length = np.maximum(np.cumsum(steps[order])[:-1], 0)
+    spent = np.diff(times)
+    present = spent > 0
+    size = int(length[present].max()) + 1 if present.any() else 1
+    # Sums of doubles, which are exact up to 2^53 ns, or 104 days.
+    return np.bincount(length[present], weights=spent[present], minlength=size).astype(np.int64)
+
+
+def queue_cdf(log: PacketLog, start_s: float, end_s: float) -> tuple[Ints, Floats]:
+    """Returns (k, share of the time with at most k packets queued): ACCT's Fig. 5(a)."""
+    return cdf(time_in_queue_length_ns(log, start_s, end_s))
+
+
+def cdf(spent: Ints) -> tuple[Ints, Floats]:
+    total = spent.sum()
+    return np.arange(len(spent)), np.cumsum(spent) / total if total else np.ones(len(spent))
+
+
+def share_within_packets(log: PacketLog, packets: int, start_s: float, end_s: float) -> float:
+    """Returns the share of the time with at most `packets` packets queued (ACCT §III: 5 packets, 80 % of the time)."""
+    _, share = queue_cdf(log, start_s, end_s)
+    return float(share[min(packets, len(share) - 1)])
+
+
+def bin_queueing_delay_ms(log: PacketLog, duration_s: float, bin_s: float) -> Floats:
+    """Returns the largest queueing delay among the packets that left in each bin, NaN where none did."""
+    bins = max(1, math.ceil(duration_s / bin_s - 1e-9))
+    index = np.minimum(log.departure_ns // round(bin_s * 1e9), bins - 1)
+    worst = np.full(bins, -np.inf)
+    np.maximum.at(worst, index, queueing_delay_ms(log))
+    return np.where(np.isfinite(worst), worst, np.nan)

@@ -1,0 +1,277 @@
+"""A run as figures see it: its flows and links over a part of its time, and what their figures share."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ccarena import traces
+from ccarena.errors import ScenarioError
+from ccarena.eval.measure.packet_log import LinkPackets, PacketLog, link_packets
+from ccarena.eval.measure.queueing import time_in_queue_length_ns
+
+__all__ = [
+    *("COUNTERS", "FLOWS", "LEARNERS", "MACHINE", "MATCH", "PACKETS", "RECEIVED", "REQUIREMENT", "SERIES", "SOLE"),
+    "TRACE",
+    *("Record", "Subject"),
+]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+_Made = TypeVar("_Made")
+
+PACKETS = "packets"
+"""The packets of every link (`record.packets`)."""
+SERIES = "series"
+"""What links carried in each bin (`record.series`)."""
+RECEIVED = "received bytes"
+"""What receivers got: of a whole run, or of a part with `record.series`."""
+COUNTERS = "counters"
+"""What the sender counts over the whole run."""
+TRACE = "delivery opportunities"
+"""The link's delivery opportunities: of a trace, or drawn from a preset by a seed of its own."""
+FLOWS = "several flows"
+REQUIREMENT = "a requirement"
+"""The flow's requirement (`requirement` in the scenario)."""
+MATCH = "runs alone"
+"""The figures of each flow without the others (`ccarena compete`)."""
+SOLE = "one flow"
+"""A single flow on a link of its own."""
+LEARNERS = "a trial's learners"
+"""Who learns in a trial of a training, whose figures the native code computes (`ccarena.envs.trials`)."""
+MACHINE = "real time"
+"""A backend in real time."""
+
+
+class Record:
+    """A run's document, with every default filled in, and its result; figures are over (`from_s`, `to_s`]."""
+
+    def __init__(
+        self,
+        document: Mapping[str, Any],
+        result: Mapping[str, Any],
+        window: tuple[float, float] | None = None,
+        *,
+        alone: Sequence[Mapping[str, float]] | None = None,
+        learners: Sequence[int] | None = None,
+    ) -> None:
+        """Takes a run. Packets count if they leave their link within the window.
+
+        `window`: the part of the run's time in s (default all); `alone`: each flow's figures without the others;
+        `learners`: the numbers of the flows that learn, of a trial.
+        """
+        self.document, self.result, self.alone, self.learners = document, result, alone, learners
+        self.duration_s = float(result["duration_s"])
+        self.from_s, self.to_s = window or (0.0, self.duration_s)
+        self.whole = self.from_s <= 0.0 and self.to_s >= self.duration_s
+        self.bin_s = float(document["record"]["bin_ms"]) / 1e3
+        # A flow stands in the document once, and in the result as often as its `count` says.
+        self.entries = [flow for flow in document["flows"] for _ in range(flow["count"])]
+        self._made: dict[Any, Any] = {}
+
+    @functools.cached_property
+    def flows(self) -> list[Subject]:
+        """Each flow, on the link of its path with the least capacity."""
+        at = {link["name"]: index for index, link in enumerate(self.result["links"])}
+        paths = [[at[name] for name in flow["path"]] for flow in self.entries]
+        return [Subject(self, min(path, key=self.capacity_bytes), index, path) for index, path in enumerate(paths)]
+
+    @functools.cached_property
+    def links(self) -> list[Subject]:
+        """Each link, with all that crosses it."""
+        return [Subject(self, index, None, [index]) for index in range(len(self.result["links"]))]
+
+    @functools.cached_property
+    def packets(self) -> list[LinkPackets]:
+        """Each link's packets; none if they were not recorded."""
+        return link_packets(self.result)
+
+    def once(self, key: Any, make: Callable[[], _Made]) -> _Made:
+        """Returns what `make` returns, made when `key` is asked for first."""
+        if key not in self._made:
+            self._made[key] = make()
+        return cast(_Made, self._made[key])
+
+    def capacity_bytes(self, link: int) -> float:
+        """IP bytes that a link could have delivered in the window."""
+        if self.whole:
+            return float(self.result["links"][link]["capacity_bytes"])
+        return float(self.capacity_mbps(link).sum()) * self.bin_s * 125_000
+
+    def capacity_mbps(self, link: int) -> Floats:
+        """A link's capacity in each of the run's bins within the window."""
+        return self.bins(np.asarray(self.result["links"][link]["capacity_mbps"], dtype=np.float64))
+
+    def bins(self, series: Floats) -> Floats:
+        """The bins of a series that are in the window, whose edges are rounded to bins."""
+        return series[round(self.from_s / self.bin_s) : round(min(self.to_s, self.duration_s) / self.bin_s)]
+
+    def series(self, part: Mapping[str, Any], what: str) -> Floats:
+        """A series of a flow or a link within the window. Raises ScenarioError if it was not recorded."""
+        if "series" not in part:
+            raise ScenarioError(
+                "record.series: false, but a figure over a part of the run or over time needs `record: {series: true}`"
+            )
+        return self.bins(np.asarray(part["series"][what], dtype=np.float64))
+
+    @functools.cached_property
+    def given(self) -> frozenset[str]:
+        """What of the needs of figures the whole run gives."""
+        flows, links = self.result["flows"], self.result["links"]
+        known = {
+            PACKETS: bool(self.packets),
+            SERIES: all("series" in link for link in links),
+            RECEIVED: self.whole or all("series" in flow for flow in flows),
+            COUNTERS: self.whole,
+            FLOWS: len(flows) > 1,
+            MATCH: self.alone is not None,
+            LEARNERS: self.learners is not None,
+            SOLE: len(flows) == 1,
+            MACHINE: self.result.get("machine") is not None,
+        }
+        return frozenset(need for need, there in known.items() if there)
+
+
+class Subject:
+    """A flow on a link, or all of a link's packets (`flow` None): what figures are of."""
+
+    def __init__(self, record: Record, link: int, flow: int | None, path: Sequence[int]) -> None:
+        self.record, self.link, self.flow, self.path = record, link, flow, path
+        self.of_link: Mapping[str, Any] = record.result["links"][link]
+        self._of_flow: Mapping[str, Any] = {} if flow is None else record.result["flows"][flow]
+        self._entry: Mapping[str, Any] = {} if flow is None else record.entries[flow]
+        self._made: dict[str, Any] = {}
+
+    def once(self, name: str, make: Callable[[Subject], _Made]) -> _Made:
+        """Returns what `make` returns of this subject, made when `name` is asked for first."""
+        if name not in self._made:
+            self._made[name] = make(self)
+        return cast(_Made, self._made[name])
+
+    @functools.cached_property
+    def given(self) -> frozenset[str]:
+        """What of the needs of figures there is for this subject."""
+        own = {REQUIREMENT: bool(self._entry.get("requirement")), TRACE: self.opportunities_ms is not None}
+        return self.record.given | {need for need, there in own.items() if there}
+
+    @property
+    def active_s(self) -> tuple[float, float]:
+        """From when to when it is there, within the window."""
+        stop = self._of_flow.get("stop_s")
+        begin_s = max(self.record.from_s, float(self._of_flow.get("start_s") or 0.0))
+        return begin_s, min(self.record.to_s, self.record.duration_s if stop is None else float(stop))
+
+    @property
+    def length_s(self) -> float:
+        """How long it is there; 0 if it is not."""
+        begin_s, until_s = self.active_s
+        return max(until_s - begin_s, 0.0)
+
+    @property
+    def capacity_mbps(self) -> Floats:
+        """The link's capacity in each of the run's bins while the flow is there."""
+        begin_s, until_s = self.active_s
+        capacity = np.asarray(self.of_link["capacity_mbps"], dtype=np.float64)
+        return capacity[round(begin_s / self.record.bin_s) : round(until_s / self.record.bin_s)]
+
+    @property
+    def delay_ms(self) -> float:
+        """The link's propagation delay."""
+        return float(self.record.document["links"][self.link]["delay_ms"])
+
+    @property
+    def base_rtt_ms(self) -> float:
+        """The flow's round-trip propagation delay; twice the link's delay of a link."""
+        return float(self._entry.get("base_rtt_ms", 2 * self.delay_ms))
+
+    @property
+    def weight(self) -> float:
+        """The flow's weight."""
+        return float(self._entry["weight"])
+
+    @property
+    def least_mbps(self) -> float:
+        """The least rate that the flow requires; NaN if it requires none."""
+        requirement = self._entry.get("requirement")
+        return float(requirement["min_mbps"]) if requirement else math.nan
+
+    @property
+    def alone(self) -> Mapping[str, float]:
+        """The flow's figures without the others."""
+        assert self.flow is not None and self.record.alone is not None
+        return self.record.alone[self.flow]
+
+    @property
+    def packets(self) -> LinkPackets:
+        """The link's packets over the whole run."""
+        return self.record.packets[self.link]
+
+    @functools.cached_property
+    def log(self) -> PacketLog:
+        """Its packets that left the link in the window."""
+        log = self.packets.log if self.flow is None else self.packets.of_flow(self.flow)
+        return log if self.record.whole else log.left_within(self.record.from_s, self.record.to_s)
+
+    @functools.cached_property
+    def queue_ns(self) -> Ints:
+        """How long exactly k of its packets were queued, for k = 0, 1, ..."""
+        return time_in_queue_length_ns(self.log, self.record.from_s, self.record.to_s)
+
+    @property
+    def of_all(self) -> Subject:
+        """The link with all that crosses it."""
+        return self.record.links[self.link]
+
+    @property
+    def departed_bytes(self) -> float:
+        """IP bytes that left the link in the window."""
+        if PACKETS in self.given:
+            return float(self.log.bytes.sum())
+        if self.record.whole:
+            return float(self.of_link["delivered_bytes"])
+        return float(self.record.series(self.of_link, "delivered_bytes").sum())
+
+    @property
+    def gone_ns(self) -> Ints | None:
+        """When packets of the flow were dropped or lost at the link."""
+        if self.flow is None:
+            return None
+        return np.concatenate([self.packets.gone_ns(kind, self.flow) for kind in ("drops", "losses")])
+
+    @property
+    def pauses_after_ms(self) -> float:
+        """After what time without a packet the flow's application pauses (`signal_delay_ms`)."""
+        return math.inf if self._entry.get("app", {"type": "bulk"})["type"] == "bulk" else self.base_rtt_ms
+
+    def counter(self, name: str) -> Any:
+        """What the sender counted, as it is."""
+        return self._of_flow.get(name)
+
+    def received_bytes(self, payload: bool) -> float:
+        """IP bytes, or bytes of `payload`, that reached the flow's receiver in the window."""
+        if self.record.whole:
+            return float(self._of_flow["delivered_bytes" if payload else "wire_bytes"])
+        return float(self.record.series(self._of_flow, "payload_bytes" if payload else "wire_bytes").sum())
+
+    @functools.cached_property
+    def opportunities_ms(self) -> Ints | None:
+        """Delivery opportunities within the run, in ms from its start; None of a link that has none."""
+        return self.record.once(("opportunities", self.link), self._opportunities)
+
+    def _opportunities(self) -> Ints | None:
+        service, duration_s = self.record.document["links"][self.link]["service"], self.record.duration_s
+        offset = int(service.get("offset_ms") or 0)
+        if service["type"] == "cellular" and service.get("seed") is not None and not offset:
+            return np.asarray(traces.generate(service["preset"], duration_s, service["seed"]), dtype=np.int64)
+        if service["type"] != "trace":
+            return None
+        stamps = traces.load(service["file"]).astype(np.int64)
+        period, end = int(stamps[-1]), round(duration_s * 1e3)
+        laps = np.arange((offset + end) // period + 1) * period
+        every = (laps[:, None] + stamps[None, :]).ravel() - offset
+        return every[(every >= 0) & (every <= end)]

@@ -1,0 +1,126 @@
+"""Signal delays, as mahimahi defines them, and what is computed from them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ccarena.eval.measure.packet_log import PacketLog
+
+__all__ = [
+    "omniscient_signal_delay_ms",
+    "power",
+    "sage_score",
+    "signal_delay_ms",
+    "signal_delay_percentile_ms",
+    "signal_delay_to_end_ms",
+]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def signal_delay_ms(log: PacketLog, pauses_after_ms: float = math.inf, gone_ns: Ints | None = None) -> Floats:
+    """Returns the signal delay of each millisecond from the first to the last arrival.
+
+    The signal delay at t is the least time in which a message created at t can cross the queue (mahimahi's definition,
+    in whole milliseconds). The message crosses with the first packet that arrives at t or later, so the delay grows by
+    1 ms per ms without arrivals. Only the queue counts.
+
+    An application that has nothing to send has no message. For a flow whose application pauses, `pauses_after_ms` is
+    the base RTT. The time between two arrivals is left out if the second comes only after all packets before it are
+    acknowledged. A packet that was dropped or lost (`gone_ns`) is outstanding until the next one arrives.
+    """
+    low, count = _signal_spans(log, pauses_after_ms, gone_ns)
+    before = np.repeat(np.cumsum(count) - count, count)
+    return (np.repeat(low + count - 1, count) - (np.arange(before.size) - before)).astype(np.float64)
+
+
+def signal_delay_percentile_ms(
+    log: PacketLog, q: float, pauses_after_ms: float = math.inf, gone_ns: Ints | None = None
+) -> float:
+    """Returns `percentile` of `signal_delay_ms`, in memory for the packets and not for the milliseconds."""
+    return _percentile_of_spans(*_signal_spans(log, pauses_after_ms, gone_ns), q)
+
+
+def signal_delay_to_end_ms(log: PacketLog, start_s: float, end_s: float) -> Floats:
+    """For each millisecond from `start_s` to `end_s`: the least time in which news of then could get across.
+
+    What has left the queue by the end counts as it is. A later millisecond counts with the time that is left, so that
+    a flow that stops sending does not get a low delay (`trials.rs` computes the same for the objectives of trainings).
+    """
+    first, last = int(start_s * 1e3), max(int(end_s * 1e3), int(start_s * 1e3) + 1)
+    earliest = np.full(last - first, last, np.int64)
+    at = np.clip(log.arrival_ns // 1_000_000, first, last - 1) - first
+    np.minimum.at(earliest, at, log.departure_ns // 1_000_000)
+    now = np.arange(first, last)
+    earliest = np.minimum.accumulate(np.maximum(earliest, now)[::-1])[::-1]
+    return (earliest - now).astype(np.float64)
+
+
+def _signal_spans(log: PacketLog, pauses_after_ms: float, gone_ns: Ints | None) -> tuple[Ints, Ints]:
+    """Returns (least delay, number of milliseconds) between two arrivals, where the delay falls by 1 ms per ms."""
+    if len(log) == 0:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    order = np.argsort(log.arrival_ns, kind="stable")
+    arrival_ns, departure_ns = log.arrival_ns[order], log.departure_ns[order]
+    at, first = np.unique(arrival_ns // 1_000_000, return_index=True)
+    earliest = np.minimum.reduceat(departure_ns // 1_000_000, first)
+    earliest = np.minimum.accumulate(earliest[::-1])[::-1]
+    count = np.diff(at, prepend=at[0] - 1)
+    if not math.isinf(pauses_after_ms):
+        acknowledged_ns = np.maximum.accumulate(departure_ns) + round(pauses_after_ms * 1e6)
+        gone = np.diff(np.searchsorted(np.sort(np.empty(0) if gone_ns is None else gone_ns), arrival_ns))
+        paused = (arrival_ns[1:] > acknowledged_ns[:-1]) & (gone == 0)
+        count[1:][paused[first[1:] - 1]] = 1
+    return earliest - at, count
+
+
+def _percentile_of_spans(low: Ints, count: Ints, q: float) -> float:
+    """Returns `percentile` of low, low + 1, ... low + count - 1 of every span."""
+    total = int(count.sum())
+    if total == 0:
+        return math.nan
+    wanted = min(int(q * total), total - 1) + 1
+    least, most = int(low.min()), int((low + count).max())
+    while least < most:
+        middle = (least + most) // 2
+        if np.clip(middle - low + 1, 0, count).sum() >= wanted:
+            most = middle
+        else:
+            least = middle + 1
+    return float(least)
+
+
+def omniscient_signal_delay_ms(
+    opportunities_ms: ArrayLike, start_ms: int | None = None, end_ms: int | None = None, q: float = 0.95
+) -> float:
+    """Returns the signal delay's q-quantile of a sender whose packets arrive exactly at each delivery opportunity.
+
+    It is over the milliseconds from `start_ms` to `end_ms`, by default those of the first and the last opportunity.
+    Subtracting it from a scheme's gives Sprout's self-inflicted delay (Winstein et al., NSDI 2013, §5.1). Both must be
+    over the same time, since a single long outage changes a percentile. NaN if no opportunity follows.
+    """
+    times = np.asarray(opportunities_ms, dtype=np.int64)
+    if times.size == 0:
+        return math.nan
+    start = int(times[0]) if start_ms is None else start_ms
+    end = min(int(times[-1]), int(times[-1]) if end_ms is None else end_ms)
+    # At every opportunity the delay is 0, and 1 ms more for each ms before it.
+    at = np.unique(np.append(times[(times >= start) & (times <= end)], end))
+    low = times[np.searchsorted(times, at)] - at
+    return _percentile_of_spans(low, np.diff(at, prepend=start - 1) if start <= end else np.zeros_like(at), q)
+
+
+def power(throughput: float, signal_delay_p95: float) -> float:
+    """Returns throughput (Mbit/s) over p95 signal delay (s), MIT 6.829 and Stanford CS244's contest figure; NaN at no
+    delay.
+    """
+    return throughput / (signal_delay_p95 / 1e3) if signal_delay_p95 > 0 else math.nan
+
+
+def sage_score(throughput: float, delay_mean: float) -> float:
+    """Returns S = throughput² (Mbit/s)² over mean one-way delay (ms), propagation included (Sage's league, ccBench)."""
+    return throughput**2 / delay_mean if delay_mean > 0 else math.nan
