@@ -46,7 +46,7 @@ class Run:
 
     @property
     def lateness_p99_ms(self) -> float | None:
-        """How late the emulator of a run in real time was, 99th percentile; None in the simulator."""
+        """Lateness of the emulator in real time, 99th percentile; None in the simulator."""
         return backends.validity(self.result).get("lateness_p99_ms")
 
     @property

@@ -40,7 +40,7 @@ __all__ = [
 GIVEN = frozenset(
     {record.PACKETS, record.SERIES, record.RECEIVED, record.COUNTERS, record.TRACE, record.FLOWS, record.REQUIREMENT}
 )
-"""What the figures of these tables may need; those that a run does not have are NaN."""
+"""Needs of figures that scenarios may meet; a figure whose needs its run does not meet is NaN."""
 SHOWN = (
     *("throughput_mbps", "goodput_mbps", "utilisation", "queueing_delay_mean_ms", "queueing_delay_p95_ms"),
     *("signal_delay_p95_ms", "loss_share", "queue_drop_share", "satisfaction_goodput"),

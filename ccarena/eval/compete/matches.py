@@ -40,7 +40,7 @@ MOST_PACKETS = 2e7
 """Most packets of one run whose record fits into a laptop's memory: each takes about 100 bytes."""
 
 GIVEN = frozenset({PACKETS, FLOWS, REQUIREMENT, MATCH})
-"""What figures of a match may need."""
+"""Needs of figures that a match meets."""
 
 BIN_S = 1.0
 _CAPACITY_BIN_MS = 10

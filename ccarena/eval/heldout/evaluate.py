@@ -60,7 +60,7 @@ WINDOWS_BDP = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
 ORACLE_GAINS = (1.0, 1.25, 1.5, 2.0, 3.0)
 SERIES_BIN_S = 0.1
 GIVEN = frozenset({record.PACKETS, record.RECEIVED, record.COUNTERS, record.TRACE, record.SOLE})
-"""What figures of an evaluation may need; those that a run does not have are NaN."""
+"""Needs of figures that an evaluation meets; a figure whose needs its run does not meet is NaN."""
 
 
 def evaluate(

@@ -425,7 +425,7 @@ class Store:
                     connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {name} FLOAT")
 
     def _lacking(self, connection: Connection) -> dict[str, list[str]]:
-        """The figures that tables have no columns for yet: those that came to the table of figures since."""
+        """Returns the figures that each table has no columns for yet."""
         inspect = self._sa.inspect(connection)
         there = {table: {column["name"] for column in inspect.get_columns(table)} for table in ("runs", "means")}
         return {table: [name for name in stored() if name not in names] for table, names in there.items()}

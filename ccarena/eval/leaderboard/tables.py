@@ -110,7 +110,7 @@ _TEXT = frozenset(("key", "place", "entrant", "opponent", "scenario", "backend",
 
 
 def _columns() -> dict[str, Check]:
-    """A table's columns, with figures."""
+    """Returns a table's columns, with figures."""
     return {**_RUN, **{name: or_none(check) for name, check in ranges().items()}}
 
 

@@ -56,7 +56,7 @@ class PacketLog:
         return PacketLog(**{name: getattr(self, name)[chosen] for name in self.__dataclass_fields__})
 
     def left_within(self, from_s: float, to_s: float) -> PacketLog:
-        """Only the packets that left the link in (from, to]."""
+        """Returns only the packets that left the link in (from, to]."""
         return self.where((self.departure_ns > from_s * 1e9) & (self.departure_ns <= to_s * 1e9))
 
 

@@ -28,11 +28,11 @@ _Made = TypeVar("_Made")
 PACKETS = "packets"
 """The packets of every link (`record.packets`)."""
 SERIES = "series"
-"""What links carried in each bin (`record.series`)."""
+"""Bytes that links carried in each bin (`record.series`)."""
 RECEIVED = "received bytes"
-"""What receivers got: of a whole run, or of a part with `record.series`."""
+"""Bytes that receivers got: of a whole run, or of a part with `record.series`."""
 COUNTERS = "counters"
-"""What the sender counts over the whole run."""
+"""Counters of the sender over the whole run."""
 TRACE = "delivery opportunities"
 """The link's delivery opportunities: of a trace, or drawn from a preset by a seed of its own."""
 FLOWS = "several flows"
@@ -43,7 +43,7 @@ MATCH = "runs alone"
 SOLE = "one flow"
 """A single flow on a link of its own."""
 LEARNERS = "a trial's learners"
-"""Who learns in a trial of a training, whose figures the native code computes (`ccarena.envs.trials`)."""
+"""Learners of a trial, whose figures the native code computes (`ccarena.envs.trials`)."""
 MACHINE = "real time"
 """A backend in real time."""
 
@@ -98,21 +98,21 @@ class Record:
         return cast(_Made, self._made[key])
 
     def capacity_bytes(self, link: int) -> float:
-        """IP bytes that a link could have delivered in the window."""
+        """Returns the IP bytes that a link could have delivered in the window."""
         if self.whole:
             return float(self.result["links"][link]["capacity_bytes"])
         return float(self.capacity_mbps(link).sum()) * self.bin_s * 125_000
 
     def capacity_mbps(self, link: int) -> Floats:
-        """A link's capacity in each of the run's bins within the window."""
+        """Returns a link's capacity in each of the run's bins within the window."""
         return self.bins(np.asarray(self.result["links"][link]["capacity_mbps"], dtype=np.float64))
 
     def bins(self, series: Floats) -> Floats:
-        """The bins of a series that are in the window, whose edges are rounded to bins."""
+        """Returns the bins of a series in the window, whose edges are rounded to bins."""
         return series[round(self.from_s / self.bin_s) : round(min(self.to_s, self.duration_s) / self.bin_s)]
 
     def series(self, part: Mapping[str, Any], what: str) -> Floats:
-        """A series of a flow or a link within the window. Raises ScenarioError if it was not recorded."""
+        """Returns a series of a flow or a link within the window. Raises ScenarioError if it was not recorded."""
         if "series" not in part:
             raise ScenarioError(
                 "record.series: false, but a figure over a part of the run or over time needs `record: {series: true}`"
@@ -121,7 +121,7 @@ class Record:
 
     @functools.cached_property
     def given(self) -> frozenset[str]:
-        """What of the needs of figures the whole run gives."""
+        """Needs of figures that the run meets."""
         flows, links = self.result["flows"], self.result["links"]
         known = {
             PACKETS: bool(self.packets),
@@ -155,20 +155,20 @@ class Subject:
 
     @functools.cached_property
     def given(self) -> frozenset[str]:
-        """What of the needs of figures there is for this subject."""
+        """Needs of figures that the subject meets."""
         own = {REQUIREMENT: bool(self._entry.get("requirement")), TRACE: self.opportunities_ms is not None}
         return self.record.given | {need for need, there in own.items() if there}
 
     @property
     def active_s(self) -> tuple[float, float]:
-        """From when to when it is there, within the window."""
+        """Start and end of its time within the window."""
         stop = self._of_flow.get("stop_s")
         begin_s = max(self.record.from_s, float(self._of_flow.get("start_s") or 0.0))
         return begin_s, min(self.record.to_s, self.record.duration_s if stop is None else float(stop))
 
     @property
     def length_s(self) -> float:
-        """How long it is there; 0 if it is not."""
+        """Length of its time; 0 if it has none."""
         begin_s, until_s = self.active_s
         return max(until_s - begin_s, 0.0)
 
@@ -213,13 +213,13 @@ class Subject:
 
     @functools.cached_property
     def log(self) -> PacketLog:
-        """Its packets that left the link in the window."""
+        """Packets that left the link in the window."""
         log = self.packets.log if self.flow is None else self.packets.of_flow(self.flow)
         return log if self.record.whole else log.left_within(self.record.from_s, self.record.to_s)
 
     @functools.cached_property
     def queue_ns(self) -> Ints:
-        """How long exactly k of its packets were queued, for k = 0, 1, ..."""
+        """Time in which exactly k of its packets were queued, for k = 0, 1, ..."""
         return time_in_queue_length_ns(self.log, self.record.from_s, self.record.to_s)
 
     @property
@@ -238,22 +238,22 @@ class Subject:
 
     @property
     def gone_ns(self) -> Ints | None:
-        """When packets of the flow were dropped or lost at the link."""
+        """Times at which packets of the flow were dropped or lost at the link."""
         if self.flow is None:
             return None
         return np.concatenate([self.packets.gone_ns(kind, self.flow) for kind in ("drops", "losses")])
 
     @property
     def pauses_after_ms(self) -> float:
-        """After what time without a packet the flow's application pauses (`signal_delay_ms`)."""
+        """Time without a packet after which the flow's application pauses (`signal_delay_ms`)."""
         return math.inf if self._entry.get("app", {"type": "bulk"})["type"] == "bulk" else self.base_rtt_ms
 
     def counter(self, name: str) -> Any:
-        """What the sender counted, as it is."""
+        """Returns one of the sender's counters as it is."""
         return self._of_flow.get(name)
 
     def received_bytes(self, payload: bool) -> float:
-        """IP bytes, or bytes of `payload`, that reached the flow's receiver in the window."""
+        """Returns the IP bytes, or bytes of `payload`, that reached the flow's receiver in the window."""
         if self.record.whole:
             return float(self._of_flow["delivered_bytes" if payload else "wire_bytes"])
         return float(self.record.series(self._of_flow, "payload_bytes" if payload else "wire_bytes").sum())

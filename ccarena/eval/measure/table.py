@@ -66,11 +66,11 @@ class Figure:
     function: Callable[[Subject], Any] | None
     """Computes the figure of a flow or a link of a run; None if it is measured of an entrant and not of a run."""
     needs: frozenset[str] = frozenset()
-    """What has to be known (`ccarena.eval.measure.record`); the figure is NaN without."""
+    """Needs of the figure (`ccarena.eval.measure.record`); if one is not met, the figure is NaN."""
     of: frozenset[Scope] = frozenset({"flow"})
-    """Which tables have it: of flows, of links or of whole runs."""
+    """Tables that have it: of flows, of links or of whole runs."""
     range: tuple[float, float] = (0.0, 1e12)
-    """The least and the greatest value that it can have."""
+    """Least and greatest value that it can have."""
     scheme: str = ""
     """Scheme whose own figure it is; tables show it if this scheme takes part."""
 
@@ -123,12 +123,12 @@ def _capacity(s: Subject) -> float:
 
 
 def _rate(s: Subject, payload: bool) -> float:
-    """Mbit/s that reached the receiver; 0 of a flow that is not there."""
+    """Returns Mbit/s that reached the receiver; 0 of a flow that is not there."""
     return s.received_bytes(payload) * 8e-6 / s.length_s if s.length_s > 0 else 0.0
 
 
 def _all(s: Subject, name: str) -> list[float]:
-    """A figure of every flow of the run."""
+    """Returns a figure of every flow of the run."""
     return [value(flow, name) for flow in s.record.flows]
 
 
@@ -251,7 +251,7 @@ def _distance(kind: str) -> Callable[[Subject], float]:
 
 
 def _distances(s: Subject) -> dict[str, float]:
-    """How far the flows' rates are from the fair ones on the links' mean capacities, applications' rates as demands."""
+    """Returns distances of the flows' rates from fair ones on mean capacities; applications' rates are demands."""
     rates = _all(s, "throughput_mbps")
     links = s.record.links
     capacity = {link.of_link["name"]: float(np.mean(s.record.capacity_mbps(link.link))) for link in links}

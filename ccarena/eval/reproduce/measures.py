@@ -42,7 +42,7 @@ Floats = NDArray[np.float64]
 PACKET_BYTES = 1500
 
 GIVEN = frozenset({RECEIVED, FLOWS, REQUIREMENT, SERIES, MACHINE})
-"""What figures over a part of the run may need."""
+"""Needs of figures that a part of a run may meet."""
 WHOLE = ("loss_share", "queue_drop_share", "arrived_packets", "delivered_packets", "dropped_packets",
          "daemon_cpu_percent", "datapath_cpu_percent")  # fmt: skip
 """Figures of the run and its first link that are of the whole run."""
@@ -164,7 +164,7 @@ def row(
     run: dict[str, Any] = {}
     flows: list[dict[str, Any]] = [{"name": flow["name"], "scheme": flow["scheme"]} for flow in result["flows"]]
     for suffix, part in [("", window), *((f"@{name}", part) for name, part in windows.items())]:
-        record = view.record_of(part)
+        record = view.within(part)
         if RECEIVED not in record.given:
             record.series(result["flows"][0], "wire_bytes")  # says what is missing
         for known, flow in zip(flows, record.flows, strict=True):
@@ -188,17 +188,17 @@ class _View:
     def __init__(self, document: Mapping[str, Any], result: Mapping[str, Any], window: Window) -> None:
         self.document, self.result = document, result
         self.whole = Record(document, result)
-        self.record = self.record_of(window)
+        self.record = self.within(window)
         self.entries, self.duration_s, self.bin_s = self.whole.entries, self.whole.duration_s, self.whole.bin_s
         self.link = result["links"][0]
 
-    def record_of(self, window: Window) -> Record:
+    def within(self, window: Window) -> Record:
         """Returns the run's part in a window."""
         return Record(self.document, self.result, (window.from_s, window.to_s))
 
     def part(self, flow: Mapping[str, Any], what: str, window: Window) -> Floats:
         """Returns a flow's series within a window."""
-        return self.record_of(window).series(flow, what)
+        return self.within(window).series(flow, what)
 
     def over_time(self, part: Mapping[str, Any], what: str) -> Floats:
         """Returns a series of a flow or link over the whole run, float64 per bin."""

@@ -1,0 +1,83 @@
+"""The table of figures: a new one is an entry, nothing else defines one, and Rust's trials have the same names."""
+
+from __future__ import annotations
+
+import ast
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ccarena
+from ccarena import _core
+from ccarena.eval.leaderboard.run import Board, run
+from ccarena.eval.leaderboard.store import Store
+from ccarena.eval.measure.record import PACKETS
+from ccarena.eval.measure.table import FIGURES, Figure, register
+from tests import test_structure
+
+NEW = "time_at_link_max_ms"
+CONDITIONS = {"duration_s", "base_rtt_ms", "flows", "decisions"}
+"""Columns of a trial that say where it ran."""
+
+
+@pytest.fixture
+def new() -> Iterator[str]:
+    figure = Figure(
+        "Longest time at the link", "ms", 1, "Longest time that a packet spent in the queue and on the wire.",
+        lambda flow: float((flow.log.departure_ns - flow.log.arrival_ns).max() / 1e6) if len(flow.log) else np.nan,
+        frozenset({PACKETS}),
+    )  # fmt: skip
+    register(NEW, figure)
+    yield NEW
+    del FIGURES[NEW]
+
+
+def test_a_new_figure_is_an_entry(new: str, tmp_path: Path) -> None:
+    """It has a column in the tables of `run`, `eval` and `compete`, and in a store that was made before it came."""
+    store = str(tmp_path / "results.db")
+    known = FIGURES.pop(new)
+    with Store(store):
+        pass
+    FIGURES[new] = known
+    link = {"service": {"type": "constant", "rate_mbps": 12}, "queue": {"type": "droptail", "packets": 50}}
+    scenario = {"duration_s": 1, "links": [link], "flows": [{"scheme": "reno"}]}
+    results = ccarena.run(scenario, progress=False)
+    evaluation = ccarena.evaluate("reno", link_sets=["slides"], seeds=1, duration_s=1)
+    competition = ccarena.compete("reno", "cubic", links=["12mbps"], duration_s=1, stagger_s=0.1, seeds=1)
+    board = Board(["lte-bus"], ["reno", "cubic"], [], buffers_packets=[100], duration_s=1, seeds=1, meeting_seeds=1)
+    run(board, store)
+    with Store(store, read_only=True) as opened:
+        stored = list(opened.all_runs())
+    results.write(tmp_path)
+    with (tmp_path / "flows.csv").open(encoding="utf-8", newline="") as file:
+        written = list(csv.DictReader(file))
+    for rows in (results.columns("flows")[new], evaluation.columns("rows")[new], [float(row[new]) for row in written]):
+        assert np.nanmin(rows) > 0
+    assert all(row[new] > 0 for row in competition.flows)
+    assert len(stored) >= 6 and all(row[new] > 0 for row in stored if row["utilisation"] and row["power"])
+    with pytest.raises(ValueError, match="in the table already"):
+        register(new, known)
+
+
+def test_trials_name_their_figures_as_the_table_does() -> None:
+    """`tests/envs/test_trials.py` holds their values."""
+    assert set(_core.Trials.figures) - CONDITIONS <= FIGURES.keys()
+
+
+def test_nothing_else_defines_a_figure() -> None:
+    """A definition is a sentence behind a figure's name in a dictionary; headings are none."""
+    for name, path in test_structure.modules(test_structure.ROOT).items():
+        if name == "ccarena.eval.measure.table":
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Dict):
+                keys = [key.value for key in node.keys if isinstance(key, ast.Constant)]
+                texts = [
+                    value
+                    for value in node.values
+                    if isinstance(value, ast.Constant) and len(str(value.value).split()) > 5
+                ]
+                assert len(FIGURES.keys() & set(keys)) < 2 or not texts, f"{path}:{node.lineno}: defines figures"
