@@ -44,7 +44,7 @@ def test_a_suite_from_the_command_line(write: Write, tmp_path: Path, capsys: pyt
     assert [claim["state"] for claim in digest["claims"]] == ["holds", "holds"]
     assert "| The link is busy at 8 Mbit/s | 1 |" in (folder / "claims.md").read_text("utf-8")
     lines = (folder / "rows.csv").read_text("utf-8").splitlines()
-    assert len(lines) == 1 + 8 * 3 and lines[0].startswith("scheme,rate_mbps,seed,flow,total_mbps")
+    assert len(lines) == 1 + 8 * 3 and lines[0].startswith("scheme,rate_mbps,seed,flow,") and "total_mbps" in lines[0]
     scenarios = list(yaml.safe_load_all((folder / "scenarios.yaml").read_text("utf-8")))
     assert len(scenarios) == 4
     _core.validate_scenario(json.dumps(scenarios[0]))
