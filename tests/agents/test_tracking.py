@@ -18,9 +18,7 @@ from tests.agents.toy import make_toy
 
 def need(package: str) -> None:
     if importlib.util.find_spec(package) is None:
-        pytest.skip(
-            f'{package.upper()} IS NOT INSTALLED: track = {package} is untested (ccarena[{package}])'
-        )
+        pytest.skip(f"{package.upper()} IS NOT INSTALLED: track = {package} is untested (ccarena[{package}])")
 
 
 @pytest.mark.parametrize("service", ["wandb", "mlflow"])

@@ -202,9 +202,7 @@ def _check_entrant(row: dict[str, Any], at: str) -> None:
     if row["beside"] and kind != "baseline":
         raise ConfigError(f"{at}.beside: got {row['beside']!r}; a {kind} stands beside no policy")
     if (row["track"] == ORACLE) != (kind == "baseline" and not row["beside"]):
-        raise ConfigError(
-            f"{at}.track: got {row['track']!r} for a {kind}; a baseline beside no policy is an {ORACLE}"
-        )
+        raise ConfigError(f"{at}.track: got {row['track']!r} for a {kind}; a baseline beside no policy is an {ORACLE}")
 
 
 class _Book:
