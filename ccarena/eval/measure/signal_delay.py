@@ -48,8 +48,8 @@ def signal_delay_percentile_ms(
 def signal_delay_to_end_ms(log: PacketLog, start_s: float, end_s: float) -> Floats:
     """Returns the signal delay of each millisecond from `start_s` to `end_s`.
 
-    A message that has not left the queue by the end counts with the time that is left, so that a flow that stops
-    sending does not get a low delay. `trials.rs` computes the same for the objectives of trainings.
+    A message that has not left the queue by the end counts with the time that is left. A flow that stops sending thus
+    gets no low delay. `trials.rs` computes the same for the objectives of trainings.
     """
     first, last = int(start_s * 1e3), max(int(end_s * 1e3), int(start_s * 1e3) + 1)
     earliest = np.full(last - first, last, np.int64)
