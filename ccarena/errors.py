@@ -103,8 +103,8 @@ class MissingDependencyError(CcarenaError, ImportError):
     def for_extra(cls, package: str, extra: str, purpose: str) -> MissingDependencyError:
         """The error for a Python `package` that comes with ccarena's `extra` and that `purpose` needs."""
         return cls(
-            f'{purpose} needs the Python package "{package}", which is not installed: pip install -e ".[{extra}]" in the '
-            f'checkout, or pip install "WHEEL[{extra}]" with the wheel file'
+            f'{purpose} needs the Python package "{package}", which is not installed: pip install -e ".[{extra}]" in '
+            f'the checkout, or pip install "WHEEL[{extra}]" with the wheel file'
         )
 
 

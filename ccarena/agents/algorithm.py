@@ -8,8 +8,8 @@ where everything but `context` comes from the keys of `algorithm` in the configu
 run is resumed, and calls `learn` once:
 
 - `learn` gives every batch that it has learned from to `run.record`;
-- it calls `run.rest()` whenever `state()` is complete;
-- it returns when `run.rest()` is False. The checkpoint of this state has then been written.
+- it calls `run.rest()` between updates, when `state()` has everything that the next update needs;
+- it returns when `run.rest()` is False. The loop has then written a checkpoint of this state.
 
 An algorithm that also finds parameters of the spec has a method `params() -> dict[str, float]`; the artifact gets them
 with the policy. If its `policy()` translates the model that it trains, it has a method
@@ -42,8 +42,9 @@ Keys: `decisions`, `reward`; optionally `episodes`, `return`, `episode_decisions
 the learning curve.
 """
 MakeEnvs = Callable[[int, int], gym.vector.VectorEnv]
-"""Function of `(rows, threads)` that makes a vector environment of the training distribution with same-step
-autoreset.
+"""Function of `(rows, threads)` that makes a vector environment over the configured link distribution.
+
+A row is one learned flow of one simulated network (a world). The environment has same-step autoreset.
 """
 
 
@@ -57,8 +58,10 @@ class Run(Protocol):
         """
 
     def rest(self) -> bool:
-        """Returns whether to continue; call it when `state()` is complete. If it returns False, a checkpoint of the
-        state was written.
+        """Lets the loop validate, write a checkpoint or stop, and returns whether to continue.
+
+        Call it between updates, when `state()` has everything that the next update needs. If it returns False, the loop
+        has written a checkpoint of this state.
         """
 
 
@@ -71,16 +74,18 @@ class Context:
     `env.worlds`.
     """
     spec: Spec
-    """Observation, report and actions of the scheme."""
+    """Spec of the learned scheme: its observation, report and actions."""
     make_envs: MakeEnvs
-    """Maker of the training's worlds; picklable.
+    """Maker of the training's vector environments; picklable.
 
     `envs.get_state()` and `set_state()` are part of an algorithm's state. `infos["privileged"]` is privileged state.
     """
 
     @property
     def rows(self) -> int:
-        """Returns the rows of the configured environment: worlds times learners."""
+        """Returns the number of rows of the configured environment: simulated networks (worlds) times learned flows in
+        each.
+        """
         return self.config.env.worlds * self.config.env.learners
 
     @cached_property
@@ -117,7 +122,10 @@ class Algorithm(Protocol):
         """Returns everything that the rest of the training depends on, as arrays and as JSON."""
 
     def restore(self, arrays: Arrays, rest: dict[str, Any]) -> None:
-        """Restores a `state()`. Raises KeyError, ValueError or RuntimeError if it belongs to another training."""
+        """Restores a `state()`: its `arrays`, and its JSON data as `rest`.
+
+        Raises KeyError, ValueError or RuntimeError if it belongs to another training.
+        """
 
     def policy(self) -> nn.Module:
         """Returns the current policy: normalised observations `[N, spec.size]` to logits `[N, actions]`, or to the

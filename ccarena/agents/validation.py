@@ -1,9 +1,11 @@
-"""Validation of a policy during training, for every algorithm: by its artifact, on separate links.
+"""Validation of a policy during training, for every algorithm: its artifact runs on links that training does not draw.
 
-The links are generated from the training's ranges, class by class, with a seed that no training has. If recorded traces
-are asked for, only those of the validation set are used. Every validation sees the same links from their start, so that
-scores differ only by the policy. The score is that of the evaluation: the configuration's objective over whole runs, or
-the reward.
+For each class of links in the configuration, `validation.links` links are generated from the ranges of `env.link`, with
+seeds that no training uses. Classes of recorded traces use the validation set (`ccarena.traces.held_out`). Every
+validation runs the same links from their start, so that scores differ only by the policy.
+
+The score is the mean over classes of the configuration's `objective` over whole runs. If the objective is `reward`, it
+is the mean reward per decision.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def remove_stale(folder: Path, name: str | None = None) -> None:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """Makes a temporary folder for the duration of the block, and removes those that killed processes left."""
+    """Makes a temporary folder and removes it when the block ends. Also removes folders that killed processes left."""
     for entry in Path(tempfile.gettempdir()).glob("ccarena-*-*"):
         if match := _SCRATCH.fullmatch(entry.name):
             _remove_if_stale(entry, int(match[1]))
@@ -153,12 +153,12 @@ def check_writable(folder: Path) -> None:
 
 
 def check_file(path: Path) -> None:
-    """Checks that the file's folder can be written. Raises ConfigError if not."""
+    """Raises ConfigError if no file can be written at `path`: it is a folder, or its folder is not writable."""
     if path.is_dir():
         raise ConfigError(f"{path}: is a folder; nothing was run: give a file's name")
     check_writable(path.parent)
 
 
 def digest(data: bytes) -> str:
-    """Returns the first 16 hexadecimal digits of SHA-256, the digest of specs and configurations."""
+    """Returns the digest by which specs, configurations and files are told apart: 16 hexadecimal digits of SHA-256."""
     return hashlib.sha256(data).hexdigest()[:16]

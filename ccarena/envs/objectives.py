@@ -8,9 +8,11 @@ function of `run`, the columns of N learners' runs, `float64[N]` each:
 - parameters and inputs of the spec that the configuration sets or draws.
 
 It returns `[N]` numbers. Every further parameter is a coefficient: a key of `objective` in the configuration. Its value
-may be the name of a column, so that a run's own preference is the weight. Differences of objectives are compared as
-shares of the constant's. If the objective is a logarithm, they are relative changes: built-in ones are listed in
-`LOGARITHMIC`, your own has an attribute (`mine.logarithmic = True`).
+may be the name of a column, so that a run's own preference is the weight.
+
+A policy with mean objective p has the gain (p - r) / |r| over a baseline rule with mean objective r. If the objective
+is a logarithm, the gain is exp(p - r) - 1. `LOGARITHMIC` lists the built-in logarithms; your own function has an
+attribute (`mine.logarithmic = True`).
 """
 
 from __future__ import annotations
@@ -41,8 +43,9 @@ def reward(run: Columns) -> NDArray[np.float64]:
 def log_power(run: Columns, weight: float = 1.0) -> NDArray[np.float64]:
     """Returns ln(share of capacity) - `weight` (¼ ln s90 + ½ ln s95 + ¼ ln s98), with signal delays s in ms.
 
-    s includes one way of propagation, half of the base RTT. Except for the two further quantiles and the unit, this is
-    the logarithm of the contests' power.
+    s90, s95 and s98 are the 90th, 95th and 98th percentile of the signal delay over time, plus half of the base RTT.
+    With s95 alone, this would be the logarithm of throughput / p95 signal delay up to a constant: the score of the
+    congestion control contests of MIT 6.829 and Stanford CS244.
     """
     share = np.maximum(run.throughput_mbps, LEAST_MBPS) / np.maximum(run.capacity_mbps, LEAST_MBPS)
     one_way_ms = run.base_rtt_ms / 2.0

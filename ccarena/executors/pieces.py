@@ -1,4 +1,7 @@
-"""Definitions that all executors share: a finished piece, and the executor's interface."""
+"""Definitions that all executors share: the outcome of a piece, and the executor's interface.
+
+A piece is one independent task: the argument of one call of a work function.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ Outcome = TypeVar("Outcome")
 
 @dataclass(frozen=True)
 class Done(Generic[Outcome]):
-    """Finished piece of work."""
+    """Outcome of a piece that has ended, with a result or with an error."""
 
     index: int
     """Index of the piece in the given sequence."""

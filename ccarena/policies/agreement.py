@@ -1,6 +1,7 @@
-"""Check that a policy decides as the model it was made from; every policy of a model passes it before it is saved.
+"""Check, before a policy is saved, that it takes the same actions as the trained model that it was converted from.
 
-Artifact and model decide side by side on recorded observations of several flows, each with its own memory.
+The policy's artifact and the model both decide on the same recorded observations of several flows. A policy with memory
+has one state per flow.
 """
 
 from __future__ import annotations

@@ -58,10 +58,10 @@ LOCK = ".lock"
 
 
 def policy_in(path: Path) -> Path | None:
-    """Returns the policy file that `path` means: itself, or the file of the run in this folder, which may not exist
-    yet.
+    """Returns the policy file that a user names by `path`.
 
-    Returns None if there is neither a file nor a run.
+    For a file, returns `path`. For a run's folder, returns the path of its policy, which exists only after training.
+    Returns None for anything else.
     """
     # os.path answers False for what no file can be called, where pathlib raises.
     if os.path.isdir(path):
@@ -70,18 +70,21 @@ def policy_in(path: Path) -> Path | None:
 
 
 def resume_command(run: Path) -> str:
-    """Returns the shell command that continues the training in the folder `run`, however it ended."""
+    """Returns the shell command that resumes the training in the folder `run`."""
     return shlex.join(["ccarena", "train", "--out", shown(run), "--resume"])
 
 
 def write_commands(folder: Path, lines: Sequence[str]) -> None:
-    """Stores the shell lines that made the results in `folder`; the same one twice in a row is one."""
+    """Stores the shell lines that made the results in `folder`, without consecutive repetitions."""
     kept = [line for at, line in enumerate(lines) if not at or line != lines[at - 1]]
     write_atomically(folder / COMMANDS, json.dumps(kept, indent=1) + "\n")
 
 
 def read_commands(folder: Path) -> list[str]:
-    """Returns the shell lines that made the results in `folder`; none if no command did."""
+    """Returns the shell lines that made the results in `folder`. Returns [] if no command line made them.
+
+    Raises ConfigError if their file is damaged.
+    """
     file = folder / COMMANDS
     try:
         return [str(line) for line in json.loads(file.read_text("utf-8"))] if file.is_file() else []
@@ -90,8 +93,10 @@ def read_commands(folder: Path) -> list[str]:
 
 
 def read_progress(path: Path) -> list[dict[str, Any]]:
-    """Returns the lines of a `progress.jsonl`, oldest first, without a last line cut short by a kill; [] without a
-    file.
+    """Returns the rows of a `progress.jsonl`, oldest first. Returns [] if there is no file.
+
+    If the last line is incomplete, because a training was killed while writing, it is left out. Raises ConfigError for
+    another line that is not JSON.
     """
     if not path.is_file():
         return []

@@ -1,7 +1,11 @@
-"""Split of the recordings into tested ones, ones for validation and free ones, and the carriers of their links.
+"""Division of recorded traces into test, validation and training sets, and the mobile carrier of each recording.
 
-A synthetic preset that was fitted to a recording counts as that recording. By default, training uses neither tested
-recordings, nor validation recordings, nor anything fitted to them; a configuration can name them.
+- `HELD_OUT`: the test set, on which policies are evaluated.
+- `VALIDATION`: the validation set, on which hyperparameters are chosen.
+- All other recordings are free for training.
+
+A preset that was fitted to a recording belongs to the set of that recording. By default, training draws from free
+traces and presets only. A configuration that names others trains on them, too.
 """
 
 from __future__ import annotations

@@ -50,19 +50,20 @@ class Bottleneck:
 
     @property
     def services(self) -> list[dict[str, Any]]:
-        """Returns the services of its links, those of acknowledgements too."""
+        """Returns the `service` of every link, first those that data cross, then those that acknowledgements cross."""
         return [link["service"] for link in (*self.links, *self.back)]
 
     @property
     def route(self) -> dict[str, Any]:
-        """Returns the route fields of the scenario's flows."""
+        """Returns `path` and `return_path` for the scenario's flows; empty if acknowledgements cross no link."""
         if not self.back:
             return {}
         return {key: [link["name"] for link in way] for key, way in (("path", self.links), ("return_path", self.back))}
 
     def links_for(self, rtts_ms: Sequence[float], seed: int, duration_s: float) -> list[dict[str, Any]]:
-        """Returns the scenario's `links` for flows of these base RTTs; seeds above 1 start elsewhere in a recorded
-        trace.
+        """Returns the scenario's `links` for flows with the base RTTs `rtts_ms`.
+
+        With seed 1 a recorded trace starts at its beginning, with another seed at a time drawn from the seed.
         """
         out = []
         for link in (*self.links, *self.back):

@@ -8,8 +8,9 @@ solo where more is better, and (x - solo) / x where less is. 0 is none, 1 is all
 Source: Ware, Mukerjee, Seshan, Sherry, "Beyond Jain's Fairness Index: Setting the Bar for the Deployment of Congestion
 Control Algorithms", HotNets 2019.
 
-Most schemes draw no random numbers. To make seeds differ, a seed moves every start but the first by up to a tenth of
-the stagger plus a base RTT. It also starts recorded and synthetic links elsewhere.
+Most schemes draw no random numbers. To make seeds differ, every flow but the first starts later by a random time of at
+most `stagger_s` / 10 + the largest base RTT. A seed above 1 also starts a recorded trace at another time, and each seed
+generates a synthetic link anew.
 """
 
 from __future__ import annotations

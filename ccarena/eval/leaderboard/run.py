@@ -51,7 +51,8 @@ class Board:
     def cells(self, where: Sequence[Place], entrants: Sequence[Ranked]) -> list[Cell]:
         """Returns every cell. Pairs meet on the first trace of each class, with the first delay and buffer.
 
-        Real-time backends skip router-assisted schemes without a wire format, and oracles. Raises ConfigError for an impossible number.
+        Real-time backends skip router-assisted schemes without a wire format, and oracles. Raises ConfigError for an
+        impossible number.
         """
         real_time = backends.find(self.backend).real_time
         meeting_seeds = self.meeting_seeds if self.meeting_seeds is not None else 0 if real_time else 2
