@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ccarena.configs import TrainConfig, load_config
+from ccarena.configs.load import DEFAULT
 from ccarena.errors import ConfigError, MissingDependencyError
 from ccarena.runs.remote_folder import is_url, opened
 from ccarena.runs.run_folder import CONFIG, POLICY, PROGRESS, free_folder, newest_run, read_progress, resume_command
@@ -53,7 +54,7 @@ class Training:
 
 
 def train(
-    config: str | os.PathLike[str] | Mapping[str, Any] | TrainConfig = "acct",
+    config: str | os.PathLike[str] | Mapping[str, Any] | TrainConfig = DEFAULT,
     overrides: Mapping[str, Any] | None = None,
     *,
     out: str | os.PathLike[str] | None = None,

@@ -9,7 +9,7 @@ from typing import Any
 from ccarena.agents.api import resumed, train
 from ccarena.configs import TrainConfig, dump_config, load_config, parse_overrides
 from ccarena.configs.keys import TITLES, keys_of, plain
-from ccarena.configs.load import shipped
+from ccarena.configs.load import DEFAULT, shipped
 from ccarena.configs.unused import refuse_unused_keys
 from ccarena.core.arguments import Unused
 from ccarena.core.terminal import command_line
@@ -36,7 +36,10 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     )
     parser.add_argument("-h", "--help", action="store_true", help="show this, with the values of --config, and stop")
     parser.add_argument(
-        "--config", metavar="NAME_OR_FILE", default="acct", help=f"a YAML file, or one of: {names} (default: acct)"
+        "--config",
+        metavar="NAME_OR_FILE",
+        default=DEFAULT,
+        help=f"a YAML file, or one of: {names} (default: {DEFAULT})",
     )
     parser.add_argument(
         "--resume", action="store_true", help="continue the run in --out (default: the newest runs/NAME)"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ccarena.configs import TrainConfig, load_config, parse_overrides
+from ccarena.configs.load import DEFAULT
 from ccarena.configs.unused import refuse_unused_keys
 from ccarena.core.files import check_writable
 from ccarena.core.outputs import folder_or_url
@@ -32,7 +33,7 @@ FIXED = ("config", "space", "samples", "seeds", "search", "scheduler", "validati
 def add_parser(subparsers: Any, **kwargs: Any) -> None:
     """Declares the command's own options; every other `--KEY VALUE` is an override of the configuration."""
     parser = subparsers.add_parser("tune", **kwargs)
-    parser.add_argument("--config", metavar="NAME_OR_FILE", default="acct", help="configuration to train (acct)")
+    parser.add_argument("--config", metavar="NAME_OR_FILE", default=DEFAULT, help=f"configuration to train ({DEFAULT})")
     parser.add_argument("--space", type=Path, metavar="FILE", help="search space, a YAML file (docs/cluster.md)")
     parser.add_argument(
         "--samples", type=int, default=16, metavar="N", help="trials (16), or repetitions of a whole grid"

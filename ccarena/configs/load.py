@@ -25,8 +25,10 @@ from ccarena.core.files import write_atomically
 from ccarena.core.reader import COMMAND_LINE, parse, parse_yaml, read_bytes
 from ccarena.errors import ConfigError, did_you_mean, excerpt, several
 
-__all__ = ["build", "dump_config", "load_config", "parse_overrides", "save_config", "shipped"]
+__all__ = ["DEFAULT", "build", "dump_config", "load_config", "parse_overrides", "save_config", "shipped"]
 
+DEFAULT = "acct"
+"""Configuration of whoever names none."""
 BASE_KEY = "base"
 NAMED = ("reward", "objective", "network", "algorithm")
 """Keys whose value is a mapping with a `name`; the name alone may replace it."""
@@ -41,7 +43,7 @@ MOVED = {
 
 
 def load_config(
-    name_or_file: str | os.PathLike[str] | Mapping[str, Any] = "acct", overrides: Mapping[str, Any] | None = None
+    name_or_file: str | os.PathLike[str] | Mapping[str, Any] = DEFAULT, overrides: Mapping[str, Any] | None = None
 ) -> TrainConfig:
     """Loads the configuration of a shipped name (see [`shipped`]), a YAML file or a mapping, with `overrides` on top.
 
