@@ -54,6 +54,7 @@ OLD = [
     ),
     Old(r"\b(Run|Flow|Link|Machine|Lateness|Bridge)Record\b", "RunResult, FlowResult and so on", RUST),
     Old(r"\benum Home\b|\bHome::|\bstruct (Law|Said|Told)\b", "Runtime, ControlLaw, Deferred", RUST),
+    Old(r"pip install \"?ccarena\[", 'pip install -e ".[EXTRA]"', ("ccarena", "docs", "README.md", "examples")),
 ]
 
 

@@ -22,8 +22,8 @@ LARGEST = 2_000_000
 """Bytes of all shipped policies together."""
 
 
-def ship(name: str, run: str) -> Path:
-    """Copies the policy of `run` to its scheme's folder as `name`, with its card.
+def ship(name: str, run: str, folder: Path | None = None) -> Path:
+    """Copies the policy of `run` to `folder` (default that of its scheme) as `name`, with its card.
 
     Its figures are those of the evaluation after its training, or of `ccarena eval`. Raises PolicyError.
     """
@@ -37,7 +37,7 @@ def ship(name: str, run: str) -> Path:
     if Path(str(policy.training.get("out", ""))).is_absolute():
         # Where its run lay on the trainer's machine means nothing elsewhere.
         policy = replace(policy, training={key: value for key, value in policy.training.items() if key != "out"})
-    folder = learned_schemes()[policy.spec["name"]].folder / POLICIES
+    folder = folder or learned_schemes()[policy.spec["name"]].folder / POLICIES
     folder.mkdir(exist_ok=True)
     target = folder / f"{name}.safetensors"
     tensorfile.write_bytes(target, policy.encode())

@@ -27,7 +27,7 @@ def test_a_missing_package_is_said_before_anything_is_written(
 ) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == service else find(name))
-    with pytest.raises(MissingDependencyError, match=rf'track = {service} needs .* "ccarena\[{service}\]"'):
+    with pytest.raises(MissingDependencyError, match=rf'track = {service} needs .* "\.\[{service}\]"'):
         training.train(configuration(tmp_path / "run", track=service), make_envs=make_toy)
     assert not (tmp_path / "run").exists()
 

@@ -125,7 +125,7 @@ def test_silence_ends(program: Program, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(real_time, "STOP_S", 0.2)
     begun_s = time.monotonic()
     runner = Runner({**SCENARIO, "duration_s": 0.2})
-    with pytest.raises(RunnerError, match="said nothing"):
+    with pytest.raises(RunnerError, match="was silent"):
         runner.wait()
     runner.close()
     assert time.monotonic() - begun_s < 5 and gone(runner.pid)

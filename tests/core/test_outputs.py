@@ -29,6 +29,7 @@ READ = {
     ("traces", "table"),
     ("traces", "--from"),
     ("tune", "--space"),
+    ("tune-scheme", "--space"),
 }
 """Options that name what is read, or what is there already; every other one of a path says how it is written."""
 

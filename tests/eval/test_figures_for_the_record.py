@@ -28,7 +28,7 @@ def test_an_evaluation_is_a_row_per_expectation_and_a_column_per_seed(tmp_path: 
 
 def test_the_best_rule_without_learning_is_a_row_for_each_training() -> None:
     rule = Beside("acct α=100", "constant", 0.9, 0.95, 0.07, 0.05, 0.09)
-    verdict = Verdict([], [], [], worth=Gain(Beside("acct", "policy", score=1.0), [rule], "reward", 8, 5))
+    verdict = Verdict([], [], [], gain=Gain(Beside("acct", "policy", score=1.0), [rule], "reward", 8, 5))
     (entry,) = heldout_figures.entries("acct", 2, verdict, SOURCE)
     assert (entry.name, entry.what) == ("learned/acct/gain/seed-2", "acct, training seed 2")
     assert entry.value == "+7.0 % [5.0, 9.0] over the best rule (acct α=100) (8 links, 5 seeds each)"

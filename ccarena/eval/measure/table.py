@@ -87,7 +87,11 @@ def value(subject: Subject, name: str) -> Any:
     figure = FIGURES[name]
     if figure.function is None or not figure.needs <= subject.given:
         return math.nan
-    found = subject.once(name, figure.function)
+    function = figure.function
+    if "run" in figure.of:  # the same for all flows on a link
+        found = subject.record.once((name, subject.link), lambda: function(subject))
+    else:
+        found = subject.once(name, function)
     return math.nan if found is None else found
 
 
@@ -128,8 +132,8 @@ def _rate(s: Subject, payload: bool) -> float:
 
 
 def _all(s: Subject, name: str) -> list[float]:
-    """Returns a figure of every flow of the run."""
-    return [value(flow, name) for flow in s.record.flows]
+    """Returns a figure of every flow of the run, computed once for all of them."""
+    return s.record.once(("all", name), lambda: [value(flow, name) for flow in s.record.flows])
 
 
 def _total(s: Subject, payload: bool) -> float:
@@ -220,12 +224,12 @@ def normalised_power(used: float, delay_ms: float, base_rtt_ms: float) -> float:
 
 
 def _fair_share(s: Subject) -> float:
-    return s.weight / sum(flow.weight for flow in s.record.flows)
+    return s.weight / s.record.once("weights", lambda: sum(flow.weight for flow in s.record.flows))
 
 
 def _share(name: str) -> Callable[[Subject], float]:
     def share(s: Subject) -> float:
-        total = sum(_all(s, name))
+        total = s.record.once(("sum", name), lambda: sum(_all(s, name)))
         return float(value(s, name)) / total if total > 0 else math.nan
 
     return share
