@@ -16,6 +16,7 @@ from ccarena.core.plain_data import plain
 from ccarena.core.terminal import again, command_line, print_table, progress_bar
 from ccarena.errors import ConfigError, did_you_mean
 from ccarena.eval.leaderboard import exchange
+from ccarena.eval.leaderboard.links import SCENARIO
 from ccarena.eval.leaderboard.ranking import OVERALL
 from ccarena.eval.leaderboard.run import Board, ranking_of
 from ccarena.eval.leaderboard.run import run as run_board
@@ -53,8 +54,13 @@ def add_parser(subparsers: Any, **options: Any) -> None:
     grammar = {"formatter_class": argparse.RawDescriptionHelpFormatter, "epilog": GRAMMAR}
     sub = action("run", "run what the store lacks, and rank what it has", **grammar)
     sub.add_argument(
-        "--traces", nargs="+", default=["presets"], metavar="SET",
-        help="presets (generated, the default), a set that was fetched (mahimahi, nyc-lte), names, files or folders",
+        "--traces", nargs="*", default=["presets"], metavar="SET",
+        help="presets (generated, the default), a set that was fetched (mahimahi, nyc-lte), names, files or folders; "
+        "no value beside --scenario: none",
+    )  # fmt: skip
+    sub.add_argument(
+        "--scenario", action="append", default=[], metavar="FILE",
+        help='scenario in which each entrant takes the place of the flow "entrant", else of the first; ranked apart',
     )  # fmt: skip
     sub.add_argument("--schemes", nargs="*", metavar="ENTRANT", help="(every scheme without a policy, without aliases)")
     sub.add_argument(
@@ -74,7 +80,11 @@ def add_parser(subparsers: Any, **options: Any) -> None:
     executors.add_options(sub)
 
     sub = action("rank", "rank what is stored, and print the table")
-    sub.add_argument("--group", default=OVERALL, help=f'"{OVERALL}" (default), a class of traces or "trace NAME"')
+    sub.add_argument(
+        "--group",
+        default=OVERALL,
+        help=f'"{OVERALL}" (default), a class of traces, "trace NAME", "scenario" or "scenario NAME"',
+    )
     sub.add_argument("--backend", choices=BACKENDS, default=SIM, help=f"backend of the results ({SIM})")
     sub.add_argument("--json", action="store_true", help="print the whole ranking as JSON instead of a table")
 
@@ -163,6 +173,7 @@ def _run(args: argparse.Namespace) -> int:
         args.seeds,
         args.meeting_seeds,
         args.backend,
+        args.scenario,
     )
     threads = args.threads if args.threads is not None else BACKENDS[args.backend].at_once(2)
     try:
@@ -176,8 +187,11 @@ def _run(args: argparse.Namespace) -> int:
     print(f"{done.cells:,} cells: {done.ran:,} ran now, {done.cells - done.ran:,} were there ({args.store})")
     if done.invalid:
         print(f"{done.invalid:,} runs are INVALID, because the emulator was late: they count nowhere; run this again")
+    for sentence in done.left_out:
+        print(sentence)
     with Store(args.store, read_only=True) as store:
-        _print(store, store.group(OVERALL), OVERALL, args.backend)
+        for group in (OVERALL, *([SCENARIO] if args.scenario else [])):
+            _print(store, store.group(group), group, args.backend)
     return 0
 
 

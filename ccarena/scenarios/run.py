@@ -26,7 +26,7 @@ from ccarena.scenarios.scenario import give_policy, read_scenario, resolve
 from ccarena.scenarios.types import Scenario
 from ccarena.traces.recorded import started
 
-__all__ = ["ScenarioLike", "run"]
+__all__ = ["ScenarioLike", "of_seed", "run"]
 
 ScenarioLike: TypeAlias = Scenario | Mapping[str, Any] | str | os.PathLike[str]
 """Scenario: a document, typed (`ccarena.Scenario`) or not, or the path of its YAML or JSON file."""
@@ -82,7 +82,7 @@ def run(
         planned = []
         for name, document in documents.items():
             checked = _checked(name, _recorded(_entered(name, document), packets))
-            planned += [(name, _of_seed(checked, document, seed)) for seed in _seeds(seeds, int(checked["seed"]))]
+            planned += [(name, of_seed(checked, document, seed)) for seed in _seeds(seeds, int(checked["seed"]))]
             if len(planned) > MOST_RUNS:
                 raise ConfigError(f"more than {MOST_RUNS:,} runs are asked for; run fewer seeds or scenarios at a time")
         if out is not None:
@@ -162,7 +162,7 @@ def _entered(name: str, document: dict[str, Any]) -> dict[str, Any]:
         raise ScenarioError(f"{name}: {error}") from error
 
 
-def _of_seed(checked: Mapping[str, Any], given: Mapping[str, Any], seed: int) -> dict[str, Any]:
+def of_seed(checked: Mapping[str, Any], given: Mapping[str, Any], seed: int) -> dict[str, Any]:
     """Returns the document for one seed. For seeds other than its own, recorded traces without an offset start
     elsewhere.
     """

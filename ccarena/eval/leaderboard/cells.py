@@ -9,10 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ccarena import __version__
-from ccarena.eval.heldout.links import scenario
 from ccarena.eval.leaderboard.entrants import Ranked
 from ccarena.eval.leaderboard.links import Place
-from ccarena.scenarios.entrants import Entrant
 
 __all__ = ["MEETING", "SOLO", "Cell", "Measured", "cell_of", "cells_of", "key_of", "scenario_digest"]
 
@@ -64,12 +62,13 @@ def cells_of(
     meeting_places: Sequence[Place] = (),
     meeting_seeds: int = 0,
 ) -> list[Cell]:
-    """Returns every cell of a leaderboard: each entrant alone on all places, and each pair on the meeting places."""
+    """Returns every cell of a leaderboard: each entrant alone where it can run, and each pair on the meeting places."""
     out = []
     for place in places:
         for seed in range(seeds):
             name = scenario_digest(place, seed)
-            out += [cell_of(place, entrant, None, seed, name, backend) for entrant in entrants]
+            here = [entrant for entrant in entrants if place.takes(entrant.track, entrant.sender.scheme)]
+            out += [cell_of(place, entrant, None, seed, name, backend) for entrant in here]
     meeting = [entrant for entrant in entrants if not entrant.computed and entrant.kind != "baseline"]
     for place in meeting_places:
         for seed in range(meeting_seeds):
@@ -93,9 +92,5 @@ def key_of(scenario_name: str, entrant: str, opponent: str | None, backend: str,
 
 
 def scenario_digest(place: Place, seed: int) -> str:
-    """Returns the digest of the scenario without its flows, with a trace's content instead of its file name."""
-    document = scenario(place.link(seed), Entrant("", {"scheme": ""}))
-    for link, content in zip(document["links"], (place.trace.digest, place.trace.back_digest), strict=False):
-        if "file" in link["service"]:
-            link["service"] = {**link["service"], "file": content}
-    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:16]
+    """Returns the digest of a place's scenario without its entrant."""
+    return hashlib.sha256(json.dumps(place.content(seed), sort_keys=True).encode()).hexdigest()[:16]

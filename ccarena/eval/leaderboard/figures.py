@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from ccarena.eval.compete.matches import GIVEN as BESIDE_OTHERS
 from ccarena.eval.heldout.evaluate import GIVEN
 from ccarena.eval.leaderboard.checks import Check, number
 from ccarena.eval.measure.record import COUNTERS
-from ccarena.eval.measure.table import FIGURES, Figure, columns
+from ccarena.eval.measure.table import FIGURES, Figure, columns, normalised_power
 
-__all__ = ["BESIDE", "SCORE", "TERMS", "definitions", "heading", "meeting", "ranges", "solo", "stored"]
+__all__ = ["BESIDE", "SCORE", "TERMS", "definitions", "heading", "meeting", "own_score", "ranges", "solo", "stored"]
 
 SCORE = "score"
 """Figure that decides ranks."""
@@ -19,6 +20,16 @@ SCORE = "score"
 def solo() -> list[str]:
     """Returns the figures of a flow alone on the link, the score first; what a sender counts is none."""
     return [SCORE, *(name for name in columns(GIVEN - {COUNTERS}, ()) if name != SCORE)]
+
+
+def own_score(figures: Mapping[str, float | None], base_rtt_ms: float) -> float:
+    """Returns the score in a user's scenario: of the flow's own part of the capacity, as others may fill the link."""
+    throughput, capacity, delay = (
+        math.nan if (value := figures[name]) is None else value
+        for name in ("throughput_mbps", "capacity_mbps", "queueing_delay_mean_ms")
+    )
+    used = throughput / capacity if capacity > 0 and math.isfinite(throughput) else 0.0
+    return normalised_power(used, delay, base_rtt_ms)
 
 
 def meeting() -> list[str]:

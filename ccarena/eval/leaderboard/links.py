@@ -21,13 +21,14 @@ import numpy as np
 from ccarena import traces
 from ccarena.core.files import digest
 from ccarena.errors import ConfigError
-from ccarena.eval.heldout.links import TRACES, Link
+from ccarena.eval.heldout.links import TRACES, Link, scenario
+from ccarena.scenarios.entrants import Entrant
 from ccarena.traces.given import GivenTrace, read_traces
 from ccarena.traces.held_out import derives_from
 from ccarena.traces.manifest import manifest, sets
 from ccarena.traces.recorded import HELD_OUT_SEED, find_trace, started, trace_service
 
-__all__ = ["CLASSES", "PRESETS", "BoardTrace", "Place", "class_of", "place_name", "places", "traces_of"]
+__all__ = ["CLASSES", "PRESETS", "SCENARIO", "BoardTrace", "Place", "class_of", "place_name", "places", "traces_of"]
 
 PRESETS = "presets"
 """Name of the set of generated traces."""
@@ -37,6 +38,8 @@ CLASSES = ("static", "walking", "driving", MODEL, UNCLASSIFIED)
 
 `model` is for capacity that was fitted to no recording, `unclassified` for an unknown recording.
 """
+SCENARIO = "scenario"
+"""Class of users' scenarios, which are ranked apart from traces."""
 _OTHER_WAY = {".down": ".up", ".up": ".down"}
 
 
@@ -46,7 +49,7 @@ class BoardTrace:
 
     name: str
     moves: str
-    """Class, one of `CLASSES`."""
+    """Class, one of `CLASSES` or `SCENARIO`."""
     digest: str
     """Digest of the file's bytes, or of the generator's description."""
     service: Callable[[float, int], dict[str, Any]]
@@ -56,11 +59,13 @@ class BoardTrace:
     back_digest: str = ""
     """Digest of the acknowledgements' trace."""
     recorded: bool = False
+    stands_for: str = ""
+    """Trace or preset behind a scenario; empty if that is its name."""
 
     @property
     def origin(self) -> str:
         """Returns the recording that it is or was fitted to; itself if there is none."""
-        return derives_from(self.name)
+        return derives_from(self.stands_for or self.name)
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,27 @@ class Place:
         return Link(
             kind, self.name, seed, length_s, self.delay_ms, self.buffer_packets, forward, trace.moves, back=back
         )
+
+    @property
+    def entrant_flow(self) -> int:
+        """Returns the number of the entrant's flow in a run alone."""
+        return 0
+
+    def takes(self, track: str, scheme: str) -> bool:
+        """Returns whether an entrant of this track and scheme can run here alone."""
+        return True
+
+    def scenario(self, seed: int, sender: Entrant) -> dict[str, Any]:
+        """Returns the document of a run alone."""
+        return scenario(self.link(seed), sender)
+
+    def content(self, seed: int) -> dict[str, Any]:
+        """Returns what decides a run besides the entrant: the document, with a trace's content for its file name."""
+        document = self.scenario(seed, Entrant("", {"scheme": ""}))
+        for link, content in zip(document["links"], (self.trace.digest, self.trace.back_digest), strict=False):
+            if "file" in link["service"]:
+                link["service"] = {**link["service"], "file": content}
+        return document
 
 
 def place_name(trace: str, delay_ms: float, buffer_packets: int, uplink: bool) -> str:

@@ -19,8 +19,8 @@ from ccarena.eval.heldout.oracle import one_rtt_late
 from ccarena.eval.leaderboard.cells import MEETING as TOGETHER
 from ccarena.eval.leaderboard.cells import Cell, Measured
 from ccarena.eval.leaderboard.entrants import LATE, Ranked
-from ccarena.eval.leaderboard.figures import SCORE, meeting, solo
-from ccarena.eval.leaderboard.links import Place
+from ccarena.eval.leaderboard.figures import SCORE, meeting, own_score, solo
+from ccarena.eval.leaderboard.links import SCENARIO, Place
 from ccarena.eval.measure.queueing import bin_queueing_delay_ms
 from ccarena.eval.measure.record import Subject
 from ccarena.eval.measure.table import normalised_power, row
@@ -95,8 +95,8 @@ def _alone(task: Task) -> list[Measured]:
             assert capacity is not None
             _, run = best_window(link, capacity)
         else:
-            run = perform(held_out.scenario(link, cell.entrant.sender), cell.backend)
-        [flow] = run.measured().flows
+            run = perform(task.place.scenario(task.seed, cell.entrant.sender), cell.backend)
+        flow = run.measured().flows[task.place.entrant_flow]
         capacity = flow.capacity_mbps
         out.append(_of_run(cell, run, flow, task.series))
     return out
@@ -107,8 +107,13 @@ def _of_run(cell: Cell, run: Run, flow: Subject, series: bool) -> Measured:
     if series:
         length_s = flow.record.duration_s
         rate = bin_throughput_mbps(flow.log, length_s, BIN_S)
-        over_time = _series(flow.capacity_mbps, rate, bin_queueing_delay_ms(flow.log, length_s, BIN_S))
-    return Measured(cell, row(flow, solo()), run.valid, run.lateness_p99_ms, over_time)
+        over_time = _series(
+            flow.record.capacity_mbps(flow.link), rate, bin_queueing_delay_ms(flow.log, length_s, BIN_S)
+        )
+    figures = row(flow, solo())
+    if cell.place.trace.moves == SCENARIO:
+        figures[SCORE] = own_score(figures, flow.base_rtt_ms)
+    return Measured(cell, figures, run.valid, run.lateness_p99_ms, over_time)
 
 
 def _one_rtt_late(cell: Cell, link: held_out.Link, capacity: NDArray[np.float64], series: bool) -> Measured:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from ccarena.eval.leaderboard.entrants import ORACLE
 from ccarena.eval.leaderboard.figures import SCORE, solo
-from ccarena.eval.leaderboard.links import CLASSES
+from ccarena.eval.leaderboard.links import CLASSES, SCENARIO
 from ccarena.traces.held_out import derives_from
 
 __all__ = ["OVERALL", "UNSEEN", "Row", "better", "describe", "groups_of", "rank", "seen_by"]
@@ -133,7 +133,12 @@ def _mark(points: Sequence[tuple[float | None, float | None]]) -> list[float]:
 def groups_of(
     places: Sequence[Mapping[str, Any]], entrants: Sequence[Mapping[str, Any]]
 ) -> dict[str, list[Mapping[str, Any]]]:
-    """Returns the groups of places with ranks: all, those that no entrant was trained on, classes and traces."""
+    """Returns the groups of places with ranks: all, those that no entrant was trained on, classes and traces.
+
+    Users' scenarios are a class, and each one is a group; the groups over traces have none of them.
+    """
+    scenarios = [place for place in places if place["moves"] == SCENARIO]
+    places = [place for place in places if place["moves"] != SCENARIO]
     fresh = [place for place in places if not any(seen_by(entrant, place) for entrant in entrants)]
     out: dict[str, list[Mapping[str, Any]]] = {OVERALL: list(places)} if places else {}
     if 0 < len(fresh) < len(places):
@@ -144,7 +149,9 @@ def groups_of(
             out[moves] = mine
     for place in places:
         out.setdefault(f"trace {place['trace']}", []).append(place)
-    return out
+    if scenarios:
+        out[SCENARIO] = scenarios
+    return out | {f"{SCENARIO} {place['trace']}": [place] for place in scenarios}
 
 
 def seen_by(entrant: Mapping[str, Any], place: Mapping[str, Any]) -> bool:

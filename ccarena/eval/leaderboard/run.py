@@ -16,6 +16,7 @@ from ccarena.eval.leaderboard.entrants import Ranked, default_schemes, entrants_
 from ccarena.eval.leaderboard.links import CLASSES, PRESETS, Place, places, traces_of
 from ccarena.eval.leaderboard.measure import measure, tasks_of
 from ccarena.eval.leaderboard.ranking import describe, rank
+from ccarena.eval.leaderboard.scenarios import ScenarioPlace, check_entrants, scenario_places
 from ccarena.eval.leaderboard.store import DEFAULT, Store
 from ccarena.executors import Executor, Threads
 from ccarena.scenarios import backends
@@ -43,10 +44,15 @@ class Board:
     meeting_seeds: int | None = None
     """Repetitions of every pair, on one place of each class; 0 for none. None is 0 in real time, else 2."""
     backend: str = SIM
+    scenarios: Sequence[str] = ()
+    """Files of scenarios, each a place of its own."""
 
     def places(self) -> list[Place]:
         """Returns the places where every entrant runs alone. Raises ConfigError or TraceError."""
-        return places(traces_of(self.traces), self.delays_ms, self.buffers_packets, self.duration_s)
+        own = scenario_places(self.scenarios)
+        if own and not self.traces:
+            return list(own)
+        return [*places(traces_of(self.traces), self.delays_ms, self.buffers_packets, self.duration_s), *own]
 
     def cells(self, where: Sequence[Place], entrants: Sequence[Ranked]) -> list[Cell]:
         """Returns every cell. Pairs meet on the first trace of each class, with the first delay and buffer.
@@ -88,6 +94,8 @@ class Done:
     ran: int
     invalid: int
     """Number of new runs whose emulator was late."""
+    left_out: tuple[str, ...] = ()
+    """Sentences on scenarios that do not take all entrants."""
 
 
 def run(
@@ -111,6 +119,7 @@ def run(
     given = entrants_of(board.entries(), board.policies)
     with Store(store) as open_store:
         entrants = line_up(given, open_store.rules(), threads)
+        said = [check_entrants(place, entrants) for place in where if isinstance(place, ScenarioPlace)]
         cells = board.cells(where, entrants)
         lacking = open_store.missing([cell.key for cell in cells], backends.ATTEMPTS)
         known = {row["digest"] for row in open_store.entrants() if row["cpu_ns"] is not None}
@@ -129,7 +138,7 @@ def run(
                     progress(done, len(lacking))
         if done or open_store.ranking() is None:
             open_store.keep_ranking(ranking_of(open_store, board.backend))
-    return Done(len(cells), done, invalid)
+    return Done(len(cells), done, invalid, tuple(filter(None, said)))
 
 
 def ranking_of(store: Store, backend: str = SIM) -> dict[str, Any]:

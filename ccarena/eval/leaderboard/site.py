@@ -24,6 +24,7 @@ from ccarena.eval.heldout.plots import learning_curve
 from ccarena.eval.leaderboard import plots as drawing
 from ccarena.eval.leaderboard.entrants import ORACLE
 from ccarena.eval.leaderboard.figures import BESIDE, TERMS, definitions, heading, solo
+from ccarena.eval.leaderboard.links import SCENARIO
 from ccarena.eval.leaderboard.ranking import OVERALL, seen_by
 from ccarena.eval.leaderboard.store import Store
 from ccarena.eval.measure.table import FIGURES
@@ -309,7 +310,8 @@ class Site:
 
     def _trace_page(self, name: str) -> Page:
         places = [self._places[number] for number in self._traces[name]]
-        group = self._store.group(f"trace {name}") or {"rows": []}
+        kind = SCENARIO if places[0]["moves"] == SCENARIO else "trace"
+        group = self._store.group(f"{kind} {name}") or {"rows": []}
         ranks = [
             [
                 Cell(self._entrants[row["entrant"]]["label"], link=f"../entrant/{row['entrant']}.html"),
@@ -333,7 +335,7 @@ class Site:
         sections = [
             Section(
                 "Ranks",
-                "Over the links of this trace, among those on a track.",
+                f"Over the links of this {kind}, among those on a track.",
                 [Table(("entrant", "rank", "track", "score [95 %]", "without a rank because"), ranks, words=3)],
             ),
             Section(
@@ -354,7 +356,7 @@ class Site:
         capacity = [mbps for mbps in means["capacity_mbps"] if mbps is not None]
         return Page(
             name,
-            "trace",
+            kind,
             "",
             {
                 "Class": first["moves"],

@@ -20,8 +20,8 @@ from ccarena.errors import ConfigError, MissingDependencyError
 from ccarena.eval.leaderboard.cells import key_of
 from ccarena.eval.leaderboard.checks import Check, fields, flag, hexadecimal, number, one_of, or_none, text
 from ccarena.eval.leaderboard.entrants import ORACLE, TRACKS
-from ccarena.eval.leaderboard.figures import SCORE, meeting, ranges, solo, stored
-from ccarena.eval.leaderboard.links import CLASSES, place_name
+from ccarena.eval.leaderboard.figures import SCORE, meeting, own_score, ranges, solo, stored
+from ccarena.eval.leaderboard.links import CLASSES, SCENARIO, place_name
 from ccarena.eval.measure.table import normalised_power
 from ccarena.policies.curve import read as read_curve
 from ccarena.scenarios.backends import BACKENDS, SIM
@@ -63,11 +63,11 @@ _PLACE: Mapping[str, Check] = {
     "digest": hexadecimal(16),
     "name": text(),
     "trace": text(),
-    "moves": one_of(CLASSES),
+    "moves": one_of((*CLASSES, SCENARIO)),
     "origin": text(),
     "trace_digest": hexadecimal(16),
     "delay_ms": number(1e-3, 10_000),
-    "buffer_packets": number(1, 10_000_000, whole=True),
+    "buffer_packets": number(0, 10_000_000, whole=True),
     "duration_s": number(1, 100_000),
     "uplink": flag,
 }
@@ -187,6 +187,7 @@ def _described(
 
 def _check_place(row: dict[str, Any], at: str) -> None:
     name = place_name(row["trace"], row["delay_ms"], row["buffer_packets"], row["uplink"])
+    name = row["trace"] if row["moves"] == SCENARIO else name
     if row["name"] != name:
         raise ConfigError(f"{at}.name: got {row['name']!r}; its trace, delay and buffer make it {name!r}")
     # The digest of an uplink's trace is in no column.
@@ -244,11 +245,15 @@ class _Book:
         if run[SCORE] is None or run["utilisation"] is None:
             raise ConfigError(f"{at}: {SCORE}: got {run[SCORE]}, utilisation {run['utilisation']}; expected numbers")
         delay = run["queueing_delay_mean_ms"]
-        score = normalised_power(run["utilisation"], math.nan if delay is None else delay, 2 * place["delay_ms"])
-        if not math.isclose(run[SCORE], score, rel_tol=DIGITS, abs_tol=1e-9):
-            raise ConfigError(
-                f"{at}: {SCORE}: got {run[SCORE]:g}; its utilisation and queueing delay make it {score:g}"
+        if place["moves"] == SCENARIO:
+            parts, score = "throughput, capacity", own_score(run, 2 * place["delay_ms"])
+        else:
+            parts, score = (
+                "utilisation",
+                normalised_power(run["utilisation"], math.nan if delay is None else delay, 2 * place["delay_ms"]),
             )
+        if not math.isclose(run[SCORE], score, rel_tol=DIGITS, abs_tol=1e-9):
+            raise ConfigError(f"{at}: {SCORE}: got {run[SCORE]:g}; its {parts} and queueing delay make it {score:g}")
 
 
 def _rows(file: Path) -> Iterator[Mapping[str, Any]]:
