@@ -95,7 +95,7 @@ class Genome:
         inside = self._ranges.shares(spec.values(context.config.params))
         weights = [p.detach().reshape(-1) for p in self._searched]
         self.start: Vectors = np.concatenate([*(w.numpy().astype(np.float64) for w in weights), inside])
-        """Where the search begins: the network as it is built, and the configuration's parameters."""
+        """Start of the search: the network as it is built, and the configuration's parameters."""
         self.weights = self.start.size - len(self._ranges.ranges)
         """How many of the numbers are weights."""
         self._template, self._places = self._export()
