@@ -10,6 +10,7 @@ import argparse
 import functools
 import importlib
 import json
+import math
 import re
 import shlex
 import tempfile
@@ -518,6 +519,12 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]
         Path("CASES.json").write_text(json.dumps([{**case, "cc": cc, "seconds": 1} for cc in ("reno", "cubic")]))
 
     return change
+
+
+@pytest.fixture(autouse=True)
+def no_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Progress lines depend on the machine's load; outputs are compared to the letter here."""
+    monkeypatch.setattr("ccarena.core.terminal.EVERY_S", math.inf)
 
 
 def standing_in(monkeypatch: pytest.MonkeyPatch) -> None:
