@@ -15,6 +15,7 @@ from ccarena.commands.emulator import SHELLS
 from ccarena.configs import load_config
 from ccarena.core.arguments import parse
 from ccarena.core.reader import parse_yaml
+from ccarena.eval.measure.table import FIGURES
 from ccarena.policies.graph import OPERATIONS
 
 _core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: examples of docs/ not run (run make)")
@@ -54,7 +55,12 @@ def test_python_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             pytest.skip(f"NO KERNEL BRIDGE ({bridge.found}): an example of docs/ was not run")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    exec(compile(code, "docs", "exec"), {"__name__": "docs"})
+    known = dict(FIGURES)
+    try:
+        exec(compile(code, "docs", "exec"), {"__name__": "docs"})
+    finally:  # an example registers a figure
+        FIGURES.clear()
+        FIGURES.update(known)
 
 
 EXAMPLES = [pytest.param(path.read_text("utf-8"), id=path.stem) for path in (ROOT / "examples").glob("*.yaml")]
