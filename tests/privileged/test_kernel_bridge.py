@@ -10,6 +10,7 @@ import pytest
 
 from ccarena.cc_kernel_bridge import bridge
 from ccarena.errors import MachineError
+from tests.privileged.controls import available
 
 pytestmark = pytest.mark.usefixtures("kernel", "free")
 
@@ -24,10 +25,6 @@ def free() -> Iterator[None]:
     yield
     if bridge.status() is not None:
         bridge.detach()
-
-
-def available() -> set[str]:
-    return set((SYSCTL / "tcp_available_congestion_control").read_text().split())
 
 
 def chosen(sock: socket.socket, name: str) -> str:

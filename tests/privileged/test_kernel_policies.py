@@ -21,10 +21,9 @@ from ccarena.policies import artifact
 from ccarena.policies.bpf_runtime import BpfRuntime
 from ccarena.policies.integer import IntegerPolicy
 from ccarena.scenarios.entrants import find_policy
+from tests.privileged.controls import available
 
 pytestmark = pytest.mark.usefixtures("kernel", "free")
-
-AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 
 @pytest.fixture
@@ -52,7 +51,7 @@ def send(sock: socket.socket, server: socket.socket, megabytes: int) -> None:
 
 
 def test_sockets_choose_a_policy_and_nothing_is_left(capsys: pytest.CaptureFixture[str]) -> None:
-    before, mounts = AVAILABLE.read_text(), Path("/proc/mounts").read_text()
+    before, mounts = available(), Path("/proc/mounts").read_text()
     loaded = policies.load("acct")
     assert (loaded.name, loaded.generation, loaded.decisions) == ("acct", 1, 0)
     assert cli.main(["kernel", "status"]) == 0
@@ -68,7 +67,7 @@ def test_sockets_choose_a_policy_and_nothing_is_left(capsys: pytest.CaptureFixtu
         # Another one of the same scheme takes over while the socket lives.
         assert policies.load("acct", unrestricted=False).generation == 2
     assert policies.unload("acct") == ["acct"]
-    assert AVAILABLE.read_text() == before and Path("/proc/mounts").read_text() == mounts
+    assert available() == before and Path("/proc/mounts").read_text() == mounts
     with pytest.raises(MachineError, match='no policy is loaded as "acct"'):
         policies.unload("acct")
 
