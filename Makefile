@@ -31,7 +31,9 @@ PREREQUISITES := sh ccarena/prerequisites.sh
 LACKING = $(eval LACKING := $(shell $(PREREQUISITES) kernel))$(LACKING)
 # On PATH if it runs there, else the one in the environment.
 UV = $(eval UV := $(shell uv --version >/dev/null 2>&1 && echo uv || echo $(BIN)/uv))$(UV)
-CRATES = --workspace $(if $(LACKING),--exclude ccarena-kernel)
+# The programs that can be built here, and all crates but those of the others.
+PROGRAMS = $(eval PROGRAMS := $(shell $(PREREQUISITES) programs))$(PROGRAMS)
+CRATES = --workspace $(foreach name,$(filter-out $(PROGRAMS),ccarena-link ccarena-quic ccarena-kernel),--exclude $(name))
 
 # Recorded traces beside the checkout are found without being asked for.
 ifneq ($(wildcard ../shared/traces),)
@@ -197,7 +199,7 @@ $(INSTALLED): pyproject.toml setup.py | $(BIN)/python can-build
 # Changes when the kernel bridge's packages come or go, or a program is gone, so that what is built follows.
 $(BRIDGE): FORCE
 	@mkdir -p $(@D)
-	@for program in ccarena-link ccarena-quic $(if $(LACKING),,ccarena-kernel); do [ -x "ccarena/_bin/$$program" ] || rm -f $@; done
+	@for program in $(PROGRAMS); do [ -x "ccarena/_bin/$$program" ] || rm -f $@; done
 	@echo '$(LACKING)' | cmp -s - $@ || echo '$(LACKING)' >$@
 
 # The same Python as above, not an isolated one, so that cargo finds its work already done.

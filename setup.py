@@ -6,15 +6,23 @@ from pathlib import Path
 from setuptools import setup
 from setuptools_rust import Binding, RustExtension, Strip
 
+PROGRAMS = ("ccarena-link", "ccarena-quic", "ccarena-kernel")
 
-def kernel_bridge() -> list[RustExtension]:
-    """The program ccarena-kernel; without the packages that it is built with, the rest is whole."""
-    probe = Path(__file__).with_name("ccarena") / "prerequisites.sh"
-    lacking = subprocess.run(["sh", probe, "kernel"], check=True, capture_output=True, text=True).stdout.strip()
-    if not lacking:
-        return [executable("ccarena-kernel")]
-    print(f"The kernel bridge is not built, because packages are missing: {lacking}")
-    return []
+
+def programs() -> list[RustExtension]:
+    """Those of PROGRAMS that can be built here; without the others, the rest is whole."""
+    can_be_built, packages = ask("programs").split(), ask("kernel")
+    for name in PROGRAMS:
+        if name not in can_be_built:
+            why = f"packages are missing: {packages}" if packages else "it needs Linux"
+            print(f"The program {name} is not built, because {why}")
+    return [executable(name) for name in can_be_built]
+
+
+def ask(what: str) -> str:
+    """What ccarena/prerequisites.sh says about this machine."""
+    script = Path(__file__).with_name("ccarena") / "prerequisites.sh"
+    return subprocess.run(["sh", script, what], check=True, capture_output=True, text=True).stdout.strip()
 
 
 def executable(name: str) -> RustExtension:
@@ -39,9 +47,7 @@ setup(
             py_limited_api=True,
             debug=False,
         ),
-        executable("ccarena-link"),
-        executable("ccarena-quic"),
-        *kernel_bridge(),
+        *programs(),
     ],
     # One wheel for every Python from 3.10 on, as PyO3's feature abi3-py310 promises.
     options={"bdist_wheel": {"py_limited_api": "cp310"}},

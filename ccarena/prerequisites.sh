@@ -1,7 +1,10 @@
 #!/bin/sh
 # What building ccarena needs, in one place: the Makefile, setup.py, .ci/run and `ccarena doctor` all ask here.
 #
-#   prerequisites.sh kernel    print the Debian packages that building the kernel bridge still needs; nothing if none
+#   prerequisites.sh programs  print the programs that can be built here: all on Linux with the kernel bridge's packages,
+#                              none elsewhere
+#   prerequisites.sh kernel    print the Debian packages that building the kernel bridge still needs; nothing if none, and
+#                              nothing outside Linux, where no package would help
 #   prerequisites.sh check     fail, and say what to do, unless everything but the kernel bridge can be built
 #   prerequisites.sh install [build] [kernel] [tests]
 #                              install what is missing for these uses, or for all: as root and with apt, after asking;
@@ -17,6 +20,8 @@ ROOM_TO_SET_UP=9
 ROOM_TO_BUILD=2
 
 has() { command -v "$1" >/dev/null 2>&1; }
+
+is_linux() { [ "$(uname -s)" = Linux ]; }
 
 fail() {
   echo "error: $1" >&2
@@ -41,6 +46,7 @@ compiles_bpf() {
 }
 
 kernel_packages() {
+  is_linux || return 0
   missing=
   compiles_bpf || missing="$missing clang"
   links libelf.h 'elf_version(EV_CURRENT)' elf || missing="$missing libelf-dev"
@@ -51,6 +57,11 @@ kernel_packages() {
   echo "${missing# }"
 }
 
+programs() {
+  is_linux || return 0
+  echo "ccarena-link ccarena-quic$([ -n "$(kernel_packages)" ] || echo ' ccarena-kernel')"
+}
+
 python_is_new_enough() { "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1; }
 
 # uv needs no ensurepip.
@@ -59,8 +70,8 @@ python_makes_environments() { has uv || "$PYTHON" -c 'import ensurepip, venv' >/
 build_packages() {
   missing=
   { has cc && has make; } || missing="$missing build-essential"
-  # With which cargo and uv trust the registries; a bare system has none.
-  [ -s /etc/ssl/certs/ca-certificates.crt ] || [ -s /etc/pki/tls/certs/ca-bundle.crt ] ||
+  # With which cargo and uv trust the registries; a bare Linux has none.
+  ! is_linux || [ -s /etc/ssl/certs/ca-certificates.crt ] || [ -s /etc/pki/tls/certs/ca-bundle.crt ] ||
     missing="$missing ca-certificates"
   # Another interpreter than the distribution's own is not apt's to install.
   if [ "$PYTHON" = python3 ]; then
@@ -72,6 +83,7 @@ build_packages() {
 # Programs that tests of the emulator and of the kernel bridge talk to, the browser and the display that pages and windows
 # are looked at with, and the shells that complete commands.
 tests_packages() {
+  is_linux || return 0
   missing=
   has ip || missing="$missing iproute2"
   has iperf3 || missing="$missing iperf3"
@@ -110,6 +122,8 @@ name another, make PYTHON=python3.12"
     fail "no Rust toolchain (cargo) on PATH; needed to build the simulator: see https://rustup.rs, and open a new shell"
   check_environment
   check_room
+  is_linux ||
+    echo "note: the emulator, QUIC and the kernel bridge are left out (all else is built); they need Linux" >&2
   missing=$(kernel_packages)
   [ -z "$missing" ] ||
     echo "note: the kernel bridge is left out (all else is built); it needs: $missing. To install them: \
@@ -185,8 +199,9 @@ agreed() {
 }
 
 case ${1:-} in
+  programs) programs ;;
   kernel) kernel_packages ;;
   check) check ;;
   install) shift && install ${*:-build kernel tests} ;;
-  *) fail "$0: expected kernel, check or install" ;;
+  *) fail "$0: expected programs, kernel, check or install" ;;
 esac

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from ccarena.core import programs
+from ccarena.core.machine import is_linux
 
 
 def pytest_configure() -> None:
@@ -18,6 +19,12 @@ def pytest_configure() -> None:
     # The same cases every time, on a busy machine, too: what is tested is never how long one takes.
     settings.register_profile("ccarena", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("ccarena")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in [] if is_linux() else items:
+        if item.get_closest_marker("linux"):
+            item.add_marker(pytest.mark.skip(reason="SKIPPED, real-time backends are not tested: they need Linux"))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

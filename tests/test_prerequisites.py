@@ -16,6 +16,7 @@ SCRIPT = ROOT / "ccarena" / "prerequisites.sh"
 # What the script itself uses, and python3.
 ALWAYS = (
     "sh",
+    "uname",
     "df",
     "awk",
     "head",
@@ -122,3 +123,33 @@ def test_installing_without_apt_or_a_terminal_prints_the_command(machine) -> Non
     assert "sudo apt-get install clang" in done.stdout
     done = machine("install", without=("cc",))
     assert done.returncode == 1 and "build-essential: to build ccarena at all" in done.stdout
+
+
+@pytest.fixture
+def macos(tmp_path: Path) -> dict[str, str]:
+    """Returns the environment of a machine whose `uname` says Darwin."""
+    tools = tmp_path / "macos"
+    tools.mkdir()
+    (tools / "uname").write_text("#!/bin/sh\necho Darwin\n")
+    (tools / "uname").chmod(0o755)
+    return {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "ROOM_GB": "0"}
+
+
+def test_outside_linux_the_programs_are_left_out_and_it_is_said(macos: dict[str, str]) -> None:
+    def script(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["sh", SCRIPT, *words], capture_output=True, text=True, env=macos, check=True)
+
+    assert script("programs").stdout == script("kernel").stdout == ""
+    assert "they need Linux" in script("check").stderr
+    assert "packages" in script("install", "kernel", "tests").stdout
+
+
+def test_outside_linux_make_leaves_their_crates_out(macos: dict[str, str]) -> None:
+    words = ["make", "--dry-run", "--always-make", "test"]
+    planned = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, env=macos, check=True).stdout
+    tests = next(line for line in planned.splitlines() if line.startswith("cargo test"))
+    assert [word for word in tests.split() if word.startswith("ccarena-")] == [
+        "ccarena-link",
+        "ccarena-quic",
+        "ccarena-kernel",
+    ]

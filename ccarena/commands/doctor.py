@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ccarena.core import programs
+from ccarena.core.machine import is_linux, lines_of, usable_cores
 from ccarena.core.terminal import Progress, print_table, progress_bar
 from ccarena.errors import CcarenaError, MachineError
 from ccarena.traces.files import available, search_path
@@ -183,10 +184,8 @@ def kernel_bridge() -> Finding:
     """Checks the requirements of congestion controls on real TCP sockets, as `ccarena-kernel` reports them without
     loading any.
     """
-    if not sys.platform.startswith("linux"):
-        return Finding("kernel bridge", "missing", f"{platform.system()}", "Linux 6.10 or newer")
     try:
-        program = programs.find("ccarena-kernel")
+        program = programs.find(programs.KERNEL_BRIDGE)
         said = subprocess.run([program, "check"], capture_output=True, text=True, timeout=DEADLINE_S, check=True).stdout
         problems = [str(check["problem"]) for check in json.loads(said) if not check["ok"]]
     except MachineError as error:
@@ -203,10 +202,12 @@ def emulator() -> Finding:
     """Checks the requirements of the real-time link emulator: its program, TUN devices and network namespaces."""
     lacking = []
     try:
-        program = str(programs.find("ccarena-link"))
+        program = str(programs.find(programs.EMULATOR))
     except MachineError as error:
         program = ""
         lacking.append(_parted(str(error)))
+        if not is_linux():
+            return _lacking("emulator", "", lacking)
     lacking += _no_tun()
     if not Path("/proc/self/ns/net").exists():
         lacking.append(("no network namespaces", "a Linux kernel with CONFIG_NET_NS=y"))
@@ -277,16 +278,16 @@ def memory_and_disk() -> Finding:
     disk_gb = shutil.disk_usage(".").free / 1e9
     memory_gb = _available_memory_bytes() / 1e9
     low = [text for text, is_low in (("memory", 0 < memory_gb < 2), ("disk space", disk_gb < 1)) if is_low]
-    found = f"{memory_gb:.1f} GB of memory available, {disk_gb:.1f} GB of disk free in {Path.cwd()}"
+    memory = f"{memory_gb:.1f} GB of memory available, " if memory_gb else ""
+    found = f"{memory}{disk_gb:.1f} GB of disk free in {Path.cwd()}"
     advice = f"{' and '.join(low)} may not suffice: training takes up to 2 GB of memory and 0.1 GB of disk"
     return Finding("memory, disk", "limited" if low else "ok", found, advice if low else "")
 
 
 def cores() -> Finding:
     """Returns cores that this process may use, and the thread setting that small networks need."""
-    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     setting = os.environ.get("OMP_NUM_THREADS")
-    found = f"{count} of {os.cpu_count()} cores usable; OMP_NUM_THREADS is {setting or 'not set'}"
+    found = f"{usable_cores()} of {os.cpu_count()} cores usable; OMP_NUM_THREADS is {setting or 'not set'}"
     if setting == "1":
         return Finding("cores", "ok", found)
     advice = (
@@ -341,7 +342,7 @@ _CAPABILITY_BITS = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21, "CAP_BPF": 39}  # 
 
 def _capable(name: str) -> bool:
     """Returns whether this process has capability `name`; CAP_SYS_ADMIN includes CAP_BPF (capabilities(7))."""
-    for line in _lines("/proc/self/status"):
+    for line in lines_of("/proc/self/status"):
         if line.startswith("CapEff:"):
             effective = int(line.split()[1], 16)
             names = [name, "CAP_SYS_ADMIN"] if name == "CAP_BPF" else [name]
@@ -350,24 +351,17 @@ def _capable(name: str) -> bool:
 
 
 def _user_namespaces() -> bool:
-    limit = _lines("/proc/sys/user/max_user_namespaces")
-    clone = _lines("/proc/sys/kernel/unprivileged_userns_clone")  # Debian's switch; absent elsewhere
+    limit = lines_of("/proc/sys/user/max_user_namespaces")
+    clone = lines_of("/proc/sys/kernel/unprivileged_userns_clone")  # Debian's switch; absent elsewhere
     return bool(limit) and int(limit[0]) > 0 and (not clone or clone[0].strip() == "1")
 
 
 def _available_memory_bytes() -> int:
-    for line in _lines("/proc/meminfo"):
+    """Returns the free memory; 0 if it is not known, as outside Linux."""
+    for line in lines_of("/proc/meminfo"):
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
     return 0
-
-
-def _lines(path: str) -> list[str]:
-    """Returns lines of a file under /proc; none if it does not exist here."""
-    try:
-        return Path(path).read_text().splitlines()
-    except OSError:
-        return []
 
 
 CHECKS: dict[str, Callable[[], Finding]] = {

@@ -17,8 +17,6 @@ from typing import NoReturn
 from ccarena.core import programs
 from ccarena.errors import CcarenaError, ScenarioError, TraceError, did_you_mean
 
-PROGRAM = "ccarena-link"
-
 SHELLS = {
     "link": "run a command behind a link that serves by mahimahi traces (mm-link)",
     "delay": "run a command behind a delay (mm-delay)",
@@ -39,14 +37,14 @@ def execute(words: Sequence[str]) -> NoReturn:
     Raises MachineError if the program is missing, and ScenarioError if a scenario cannot be read or is not valid.
     """
     name, *arguments = words
+    program = programs.find(programs.EMULATOR)
     _check_traces(name, arguments)
-    program = programs.find(PROGRAM)
     if name == "emulate":
         at = _scenario(arguments)
         if at is not None:
             arguments[at] = _handed_over(Path(arguments[at]))
     sys.stdout.flush()
-    os.execv(program, [PROGRAM, name, *arguments])
+    os.execv(program, [programs.EMULATOR, name, *arguments])
 
 
 def link() -> None:
@@ -72,8 +70,9 @@ def onoff() -> None:
 def _entry(shell: str) -> NoReturn:
     """Replaces this process by the shell under its mahimahi-like name, which its log and its errors show."""
     try:
+        program = programs.find(programs.EMULATOR)
         _check_traces(shell, sys.argv[1:])
-        os.execv(programs.find(PROGRAM), [f"cca-{shell}", *sys.argv[1:]])
+        os.execv(program, [f"cca-{shell}", *sys.argv[1:]])
     except CcarenaError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

@@ -8,7 +8,6 @@ Prose holds no measured figure, so that two pages cannot disagree.
 from __future__ import annotations
 
 import json
-import os
 import platform
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -17,6 +16,7 @@ from typing import Any
 
 from ccarena import __version__
 from ccarena.core.files import write_atomically
+from ccarena.core.machine import processor, usable_cores
 from ccarena.errors import ConfigError
 
 __all__ = ["FILE", "GROUPS", "Entry", "Ratio", "Source", "Target", "load", "machine", "merge", "source"]
@@ -101,14 +101,9 @@ def source(command: str, date: str, version: str = __version__) -> Source:
 
 def machine() -> dict[str, Any]:
     """Returns CPU model, number of cores and kernel version of this machine."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text("utf-8", errors="replace").splitlines()
-    except OSError:
-        lines = []
-    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return {
-        "cpu": models[0] if models else platform.machine(),
-        "cores": len(os.sched_getaffinity(0)),
+        "cpu": processor() or platform.machine(),
+        "cores": usable_cores(),
         "kernel": platform.release(),
     }
 

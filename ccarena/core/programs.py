@@ -5,19 +5,25 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from ccarena.core.machine import require_linux
 from ccarena.errors import MachineError
 
-__all__ = ["find", "lacking_packages"]
+__all__ = ["EMULATOR", "KERNEL_BRIDGE", "QUIC", "find", "lacking_packages"]
 
 PACKAGED = Path(__file__).parents[1] / "_bin"
 PREREQUISITES = Path(__file__).parents[1] / "prerequisites.sh"
 
-KERNEL_BRIDGE, QUIC = "ccarena-kernel", "ccarena-quic"
-"""Names of the programs that carry scenarios in real time; only the first cannot be built everywhere."""
+EMULATOR, KERNEL_BRIDGE, QUIC = "ccarena-link", "ccarena-kernel", "ccarena-quic"
+"""Names of the programs. They are built on Linux; `KERNEL_BRIDGE` also needs some of its packages."""
+PURPOSES = {EMULATOR: "the emulator", KERNEL_BRIDGE: "the kernel bridge", QUIC: "the QUIC endpoint"}
 
 
 def find(name: str) -> Path:
-    """Returns the executable `name`, such as "ccarena-kernel". Raises MachineError, which says how to get it."""
+    """Returns the executable `name`, such as "ccarena-kernel".
+
+    Raises MachineError outside Linux; raises it with how to get the program if it is missing.
+    """
+    require_linux(f"{PURPOSES[name]} ({name})")
     configured = os.environ.get("CCARENA_BIN_DIR")
     path = Path(configured or PACKAGED) / name
     if path.is_file() and os.access(path, os.X_OK):
@@ -27,7 +33,10 @@ def find(name: str) -> Path:
 
 
 def lacking_packages() -> str:
-    """Returns the missing Debian packages that building ccarena-kernel needs, as arguments of apt; "" if none."""
+    """Returns the missing Debian packages that building ccarena-kernel needs, as arguments of apt; "" if none.
+
+    Outside Linux no package would help, and none is missing.
+    """
     import subprocess  # as most commands import this file, and few need the module
 
     done = subprocess.run(["sh", PREREQUISITES, "kernel"], capture_output=True, text=True, timeout=60, check=True)

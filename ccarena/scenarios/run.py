@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ccarena.core.files import check_writable
+from ccarena.core.machine import usable_cores
 from ccarena.core.terminal import Progress, progress_bar
 from ccarena.errors import CcarenaError, ConfigError, ScenarioError
 from ccarena.executors import Executor, Threads
@@ -87,7 +88,7 @@ def run(
                 raise ConfigError(f"more than {MOST_RUNS:,} runs are asked for; run fewer seeds or scenarios at a time")
         if out is not None:
             check_writable(Path(out))
-        at_once = threads or place.at_once(_cores())
+        at_once = threads or place.at_once(usable_cores())
         report = _progress(progress, len(planned), stack)
         runs: dict[int, Run] = {}
         work = functools.partial(_run, backend=backend)
@@ -215,10 +216,6 @@ def _give_policies(documents: dict[str, dict[str, Any]], policies: Sequence[Path
                 reasons.append(f"{name}: {error}")
         if len(reasons) == len(documents):
             raise ScenarioError(reasons[0])
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))
 
 
 def _progress(progress: bool | Progress | None, runs: int, stack: ExitStack) -> Progress:

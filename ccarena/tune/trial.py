@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ccarena.core.files import scratch
+from ccarena.core.machine import is_linux
 from ccarena.errors import ConfigError, TrainingError
 from ccarena.eval.measure.sample import confidence_interval
 from ccarena.runs.remote_folder import RemoteFolder, is_url
@@ -185,11 +186,12 @@ def _options(setting: Mapping[str, Any]) -> list[str]:
 
 def _start(run: str, words: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "ccarena.cli", "train", "--out", run, *words]
+    prepare = _end_with_parent if is_linux() else None
     with open(log, "ab") as file:
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        return subprocess.Popen(command, stdout=file, stderr=file, env=environment, preexec_fn=_end_with_parent)
+        return subprocess.Popen(command, stdout=file, stderr=file, env=environment, preexec_fn=prepare)
 
 
 def _end_with_parent() -> None:
-    """Ends a training whose trial is killed, since another trial may take its folder."""
+    """Ends a training whose trial is killed, since another trial may take its folder. Only Linux has this call."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -20,6 +20,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker("alone")
+            item.add_marker("linux")
             # A machine that others use, too, is now and then late; a fault of ours fails each time.
             item.add_marker(pytest.mark.flaky(reruns=ATTEMPTS - 1, reruns_delay=2))
 

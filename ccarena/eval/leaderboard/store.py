@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ccarena import __version__
 from ccarena.core.files import digest
+from ccarena.core.machine import processor, usable_cores
 from ccarena.errors import ConfigError, MissingDependencyError
 from ccarena.eval.leaderboard.cells import Measured
 from ccarena.eval.leaderboard.entrants import Ranked
@@ -545,13 +545,8 @@ _MIGRATIONS = Path(__file__).with_name("migrations")
 @cache
 def machine() -> str:
     """Returns a description of this machine: architecture, system, processor and cores; not its name."""
-    model = ""
-    cpus = Path("/proc/cpuinfo")
-    if cpus.is_file():
-        lines = (line.partition(":") for line in cpus.read_text("utf-8", "replace").splitlines())
-        model = next((value.strip() for name, _, value in lines if name.strip() == "model name"), "")
-    cores = len(os.sched_getaffinity(0))
-    parts = [platform.machine(), f"{platform.system()} {platform.release()}", model, f"{cores} cores"]
+    system = f"{platform.system()} {platform.release()}"
+    parts = [platform.machine(), system, processor(), f"{usable_cores()} cores"]
     return ", ".join(part for part in parts if part)
 
 

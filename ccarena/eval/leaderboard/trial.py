@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ccarena.core.files import scratch
+from ccarena.core.machine import require_linux
 from ccarena.errors import CcarenaError
 from ccarena.eval.leaderboard.submission import Claim, SubmissionError
 
@@ -36,9 +37,11 @@ class Limits:
 
 
 def figures_of(policy: Path, claim: Claim, limits: Limits) -> dict[str, float]:
-    """Returns the figures of the policy in a file on the link of `claim`. Raises SubmissionError if it exceeds
-    `limits`.
+    """Returns the figures of the policy in a file on the link of `claim`.
+
+    Raises SubmissionError if it exceeds `limits`, and MachineError outside Linux, where memory has no such limit.
     """
+    require_linux("running a submitted policy within limits")
     request = {"policy": str(policy), "claim": vars(claim), "limits": vars(limits)}
     # No variable of ours but what a run needs: nothing of the caller's session reaches it.
     kept = {key: os.environ[key] for key in ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG") if key in os.environ}

@@ -2,6 +2,12 @@
 //!
 //! Queues and services are `ccarena-net`'s, the same code as the simulator's, run by the clock ([`emulator`]).
 
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "ccarena-link, and with it ccarena-quic and ccarena-kernel, needs Linux: TUN devices and network namespaces. \
+     Elsewhere build the other crates, as `make setup` does."
+);
+
 mod checksum;
 pub mod clock;
 pub mod datagram;
