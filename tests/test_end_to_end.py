@@ -70,7 +70,7 @@ def test_a_training_ends_in_a_policy_and_a_report(tmp_path: Path) -> None:
     )
     code, out, err = train("--total-decisions", "4096", *SMALL, *small_eval, "--out", str(run))
     assert code == 0, err
-    assert out.strip().splitlines()[-1].startswith("verdict: ")
+    assert out.strip().splitlines()[-3].startswith("Did it learn? ")
     assert (run / "config.yaml").is_file() and any((run / "tensorboard").iterdir())
 
     trained = artifact.load(run / "policy.safetensors")

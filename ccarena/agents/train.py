@@ -35,10 +35,11 @@ from ccarena.envs.trials import Candidate, Trials
 from ccarena.errors import INTERRUPTED, CheckpointError, ConfigError, MissingDependencyError, PolicyError
 from ccarena.eval.heldout.expectations import check_figures
 from ccarena.eval.heldout.links import check_recordings
+from ccarena.eval.heldout.summary import print_answers
 from ccarena.executors.ray_metrics import Gauges
 from ccarena.policies import artifact, export, modules, tensorfile
-from ccarena.policies.about import verdict_of
 from ccarena.policies.agreement import Decide
+from ccarena.policies.answers import of_evaluation
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.curve import of_progress
 from ccarena.policies.networks import states_of
@@ -364,7 +365,7 @@ def _finish(context: Context, out: Path, chosen: Artifact, best: Best) -> None:
                 f"policy: {out / POLICY}, trained and judged before; to train on, give a larger total_decisions; to "
                 f"judge it again: {shlex.join(['ccarena', 'eval', str(out)])}"
             )
-            print(f"verdict: {verdict_of(before.evaluation)}")
+            print_answers(of_evaluation(before.evaluation))
             return
     if best.policy:
         _write(out, LAST, last.encode())
@@ -403,4 +404,4 @@ def _judge(context: Context, out: Path, chosen: Artifact) -> None:
     if (out / EVALUATION).exists():
         figures = json.loads((out / EVALUATION).read_text(encoding="utf-8"))
         _write(out, POLICY, replace(chosen, evaluation=figures).encode())
-    print(verdict)
+    print_answers(verdict.answers)

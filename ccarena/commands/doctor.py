@@ -24,6 +24,7 @@ from ccarena.core import programs
 from ccarena.core.machine import is_linux, lines_of, usable_cores
 from ccarena.core.terminal import Progress, print_table, progress_bar
 from ccarena.errors import CcarenaError, MachineError
+from ccarena.pages.states import STATES, state_of
 from ccarena.traces.files import available, search_path
 
 State = Literal["ok", "limited", "missing"]
@@ -392,10 +393,13 @@ def next_step(findings: Sequence[Finding]) -> str:
 def _print(findings: list[Finding]) -> None:
     from rich.text import Text
 
-    colours: dict[State, str] = {"ok": "green", "limited": "yellow", "missing": "red"}
     # As Text, because what stands in brackets would be read as markup.
     rows = [
-        [f.capability, Text(f.state, colours[f.state]), Text(f.found + (f"\nto do: {f.advice}" if f.advice else ""))]
+        [
+            f.capability,
+            Text(f.state, STATES[state_of(f.state)].terminal),
+            Text(f.found + (f"\nto do: {f.advice}" if f.advice else "")),
+        ]
         for f in findings
     ]
     print_table("", ("capability", "state", "what was found, and what to do"), rows, left=3, most=COLUMNS)

@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
         _scenario(args)
         return 0
     from ccarena.eval.heldout.outcome import evaluate
-    from ccarena.eval.heldout.summary import parts_table, print_summary
+    from ccarena.eval.heldout.summary import parts_table, print_answers, print_summary
 
     out = args.out or _folder(args.entries, args.backend)
     outcome = evaluate(
@@ -133,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
     print_summary(outcome.evaluation, outcome.verdict, page if page.is_file() else None)
     print(f"tables: {out / ROWS}, {out / SUMMARY}")
     for label, verdict in outcome.verdicts.items():
-        print(visible(f"{label}: {verdict.line}" if len(outcome.verdicts) > 1 else verdict.line))
+        print_answers(verdict.answers, label if len(outcome.verdicts) > 1 else "")
     for several in outcome.trainings:
         if several.parts:
             title = f"{several.config}: over {several.best.label}, by links, {len(several.seeds)} trainings"

@@ -120,7 +120,7 @@ class TrainConfig(Section):
     rules: RulesConfig = RulesConfig()
     """Search of the baseline rules, which a policy has to beat."""
     expectations: list[ExpectationConfig] = Field([])
-    """Figures that the policy has to reach for the verdict "learned"."""
+    """Figures that the policy has to reach to have learned."""
     eval: EvalConfig = EvalConfig()
     """Evaluation after training."""
 

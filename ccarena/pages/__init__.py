@@ -8,6 +8,7 @@ the page with the figures' numbers. No Python package is needed to write a page.
 | module      | holds                                                                                |
 |-------------|--------------------------------------------------------------------------------------|
 | `page`      | `Page`, `Section`, `write`                                                           |
+| `states`    | the states of results: one colour and one sign for each meaning                      |
 | `blocks`    | what a section consists of: paragraphs, tables, figures, a choice among blocks       |
 | `charts`    | charts with units, and their lines, bars, marks and cells                            |
 | `grid`      | large tables that are sorted and filtered in the browser, and heat maps              |
@@ -19,9 +20,10 @@ the page with the figures' numbers. No Python package is needed to write a page.
 
 from __future__ import annotations
 
-from ccarena.pages.blocks import Block, Callout, Cell, Choice, Code, Details, Figure, Items, State, Table, Text
+from ccarena.pages.blocks import Block, Callout, Cell, Choice, Code, Details, Figure, Items, Table, Text
 from ccarena.pages.charts import Axis, Chart, Even
 from ccarena.pages.page import Page, Section, render, write
+from ccarena.pages.states import State
 
 __all__ = [
     "Axis",

@@ -6,9 +6,10 @@ import html
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from ccarena.pages.charts import Chart
+from ccarena.pages.states import STATES, State
 
 __all__ = [
     "Block",
@@ -20,18 +21,14 @@ __all__ = [
     "Drawn",
     "Figure",
     "Items",
-    "State",
     "Table",
     "Text",
 ]
 
-State = Literal["good", "bad", "unknown", "plain"]
-"""Outcome of a comparison: as expected, not as expected, not tested or undecided, or neutral."""
 MANY_COLUMNS = 10
 """Number of columns from which a table is set in smaller type."""
 _SPREAD = re.compile(r"(.*?) ([±(\[].*)")
 """Pattern of a number with its interval or range."""
-SIGNS: Mapping[State, str] = {"good": "✓ ", "bad": "✗ ", "unknown": "? ", "plain": ""}
 
 
 @dataclass
@@ -69,15 +66,23 @@ def together(blocks: Sequence[Block], drawn: Drawn) -> str:
     return "".join(block.html(drawn) for block in blocks)
 
 
+def _sign(state: State) -> str:
+    """Returns the sign of a state before its word, which says the same to a screen reader."""
+    return f"<span aria-hidden=true>{STATES[state].sign} </span>" if STATES[state].sign else ""
+
+
 @dataclass(frozen=True)
 class Text:
-    """A paragraph."""
+    """A paragraph, and optionally a link at its end."""
 
     text: str
+    link: tuple[str, str] | None = None
+    """Target of the link, relative to the page, and its text."""
 
     def html(self, drawn: Drawn) -> str:
         """See `Block`."""
-        return f"<p>{escape(self.text)}</p>"
+        link = f' <a href="{escape(self.link[0])}">{escape(self.link[1])}</a>' if self.link else ""
+        return f"<p>{escape(self.text)}{link}</p>"
 
 
 @dataclass(frozen=True)
@@ -123,11 +128,14 @@ class Callout:
     state: State
     headline: str
     blocks: Sequence[Block] = ()
+    question: str = ""
+    """Question that the headline answers, above it in small letters."""
 
     def html(self, drawn: Drawn) -> str:
         """See `Block`."""
-        headline = f"<p class=headline><span aria-hidden=true>{SIGNS[self.state]}</span>{escape(self.headline)}</p>"
-        return f'<div class="callout {self.state}">{headline}{together(self.blocks, drawn)}</div>'
+        question = f"<h3>{escape(self.question)}</h3>" if self.question else ""
+        headline = f"<p class=headline>{_sign(self.state)}{escape(self.headline)}</p>"
+        return f'<div class="callout {self.state}">{question}{headline}{together(self.blocks, drawn)}</div>'
 
 
 @dataclass(frozen=True)
@@ -185,7 +193,7 @@ class Table:
         label = f' data-label="{escape(self.head[at])}"' if self.head[at] else ""
         text = f'<a href="{escape(cell.link)}">{escape(cell.text)}</a>' if cell.link else self._text(at, cell.text)
         kind = self._kind(at, cell.state, ["repeats"] if repeats else [])
-        return f"<td{label}{kind}><span>{SIGNS[cell.state]}{text}</span>{note}</td>"
+        return f"<td{label}{kind}><span>{_sign(cell.state)}{text}</span>{note}</td>"
 
     def _text(self, at: int, text: str) -> str:
         """Lets a number and its interval or range take two lines, and breaks no part."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from ccarena.core.files import write_atomically
 from ccarena.pages.blocks import Block, Code, Details, Drawn, escape, together
 
-__all__ = ["Page", "Section", "assets", "render", "write"]
+__all__ = ["Page", "Section", "anchor", "assets", "render", "write"]
 
 
 PLOTLY = "plotly-basic.min.js"
@@ -85,7 +85,7 @@ def render(page: Page) -> str:
     parts += [_section(section, drawn) for section in page.sections]
     names = (["Findings"] if page.findings else []) + [section.title for section in page.sections]
     if len(names) > 2:
-        links = "".join(f'<a href="#{_anchor(name)}">{escape(name)}</a>' for name in names)
+        links = "".join(f'<a href="#{anchor(name)}">{escape(name)}</a>' for name in names)
         parts.insert(1, f'<nav aria-label="sections">{links}</nav>')
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -118,10 +118,11 @@ def _script(name: str, shared: str) -> str:
 def _section(section: Section, drawn: Drawn) -> str:
     lead = f"<p>{escape(section.lead)}</p>" if section.lead else ""
     body = together(section.blocks, drawn)
-    return f'<section id="{_anchor(section.title)}"><h2>{escape(section.title)}</h2>{lead}{body}</section>'
+    return f'<section id="{anchor(section.title)}"><h2>{escape(section.title)}</h2>{lead}{body}</section>'
 
 
-def _anchor(title: str) -> str:
+def anchor(title: str) -> str:
+    """Returns the id of the section with this title."""
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 

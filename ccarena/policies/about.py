@@ -12,6 +12,7 @@ from typing import Any
 
 from ccarena import _core
 from ccarena.core.terminal import visible
+from ccarena.policies.answers import of_evaluation
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.baseline_rule import best_of
 from ccarena.policies.spec import Spec
@@ -60,7 +61,7 @@ def facts(policy: Artifact) -> dict[str, str]:
         "rule" if rule else "trained": rule or _trained(policy),
         "on": _sources(policy),
         "software": ", ".join(f"{name} {version}" for name, version in policy.versions.items()),
-        "verdict": verdict_of(policy.evaluation),
+        **verdict_of(policy.evaluation),
         "best rule": _best_rule(policy),
         "tested": f"held-out links opened for it: {policy.tests} time{'s' if policy.tests != 1 else ''}",
     }
@@ -80,11 +81,11 @@ def results(policy: Artifact) -> tuple[list[str], list[list[str]]]:
     return ["links", "scheme", *FIGURES.values()], rows
 
 
-def verdict_of(evaluation: Mapping[str, Any]) -> str:
-    """Returns the verdict of an artifact's `evaluation` as one line."""
-    verdict = evaluation.get("verdict")
-    line = verdict.get("line", "not said") if isinstance(verdict, Mapping) else verdict or "not evaluated"
-    return str(line).removeprefix("verdict: ")
+def verdict_of(evaluation: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the answers of an artifact's `evaluation` in words, by the name of their row."""
+    answers = of_evaluation(evaluation)
+    names = ("learned", "simple rule")
+    return dict.fromkeys(names, "not evaluated") | {n: a.sentence for n, a in zip(names, answers, strict=False)}
 
 
 def _signals(spec: Spec) -> str:

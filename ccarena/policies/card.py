@@ -37,7 +37,7 @@ def card(policy: Artifact, name: str) -> str:
         *([("rule", f"{rule}; the best without learning on the training links of {command}")] if rule else learned),
         ("network", f"{weights:,} weights, {policy.graph.state_len} numbers remembered"),
         ("versions", ", ".join(f"{package} {version}" for package, version in policy.versions.items())),
-        ("verdict", verdict_of(evaluation)),
+        *verdict_of(evaluation).items(),
     ]
     on = [f"- {each.get('kind')} {each.get('name')} ({each.get('digest')})" for each in policy.trained_on]
     parts = [

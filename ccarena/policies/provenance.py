@@ -103,11 +103,24 @@ def _evaluation(value: Any) -> dict[str, Any]:
     _is_mapping(value.get("meta", {}), "evaluation.meta", "what was run")
     verdict = value.get("verdict", "")
     if not isinstance(verdict, str):
-        _is_mapping(verdict, "evaluation.verdict", "a line and expectations")
-        _text(verdict.get("line", ""), "evaluation.verdict.line")
+        _is_mapping(verdict, "evaluation.verdict", "expectations, faults and the gain over rules")
+        _list(verdict.get("faults") or [], "evaluation.verdict.faults")
         for at, item in enumerate(_list(verdict.get("expectations") or [], "evaluation.verdict.expectations")):
             _is_mapping(item, f"evaluation.verdict.expectations[{at}]", "an expectation")
+        _gain(verdict.get("gain") or {})
     return dict(value)
+
+
+def _gain(value: Any) -> None:
+    """Checks the gain over rules: the numbers of the deciding one, and the type of the others."""
+    _is_mapping(value, place := "evaluation.verdict.gain", "the gain over rules")
+    for at, rule in enumerate(_list(value.get("rules") or [], f"{place}.rules")):
+        _is_mapping(rule, f"{place}.rules[{at}]", "a rule")
+    _is_mapping(best := value.get("best") or {}, f"{place}.best", "a rule")
+    for name in ("score", "gain", "low", "high") if best else ():
+        _number(best.get(name), f"{place}.best.{name}")
+    for name, number in (("seeds", value.get("seeds", 0)), ("best.numbers", best.get("numbers", 0))):
+        _number(number, f"{place}.{name}")
 
 
 def _params(value: Any) -> dict[str, float]:

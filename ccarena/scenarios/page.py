@@ -47,11 +47,11 @@ def results_page(runs: Sequence[Run], title: str, repeat: Sequence[str] = ()) ->
     late = [f"{run.scenario}, seed {run.seed}" for run in runs if not run.valid]
     findings: list[Block] = []
     if late:
-        findings.append(Callout("bad", f"The emulator was late, and left out is: {'; '.join(late)}"))
+        findings.append(Callout("partly", f"The emulator was late, and left out is: {'; '.join(late)}"))
     sections, said = [], []
     for name in names:
         mine = [run for run in runs if run.scenario == name]
-        findings += [Callout("bad", note) for note in notes(mine)]
+        findings += [Callout("partly", note) for note in notes(mine)]
         head, cells = table_of(mine)
         said += [_in_words(name if len(names) > 1 else "", head, row) for row in cells]
         left_out = shortened(mine)

@@ -116,7 +116,7 @@ def write(
 def _findings(rows: Sequence[Mapping[str, Any]], best: Mapping[str, Any] | None) -> list[Block]:
     found: list[Block] = []
     if best is None:
-        found.append(Callout("unknown", "No trial was trained to its end."))
+        found.append(Callout("neutral", "No trial was trained to its end."))
     else:
         setting = ", ".join(f"{key} = {_short(value)}" for key, value in best["setting"].items())
         score = f"validation score {best['mean']:.3f}"

@@ -154,7 +154,7 @@ def test_the_same_training_gives_the_same_artifact_wherever_it_is(
 def test_a_finished_run_keeps_its_verdict_and_its_count(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = train(home / "run", **{"eval.link_sets": ["constant"]})
     files = {name: (run / name).read_bytes() for name in (POLICY, EVALUATION)}
-    verdict = load(run / POLICY).evaluation["verdict"]["line"]
+    verdict = load(run / POLICY).evaluation["verdict"]["learned"]["sentence"]
     capsys.readouterr()
 
     def resume(*words: str) -> str:
@@ -168,7 +168,7 @@ def test_a_finished_run_keeps_its_verdict_and_its_count(home: Path, capsys: pyte
     # Without links to judge it on, and with others.
     resume("--eval.link_sets", "[]")
     kept = load(run / POLICY)
-    assert (kept.tests, kept.evaluation["verdict"]["line"]) == (2, verdict)
+    assert (kept.tests, kept.evaluation["verdict"]["learned"]["sentence"]) == (2, verdict)
     resume("--eval.seeds", "2")
     judged = load(run / POLICY)
     assert judged.tests == 3 and judged.evaluation["meta"]["seeds"] == 2

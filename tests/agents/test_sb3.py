@@ -253,7 +253,7 @@ def test_the_command_trains_evaluates_and_reports(tmp_path: Path, capsys: pytest
     words += ["--eval.seeds", "1", "--eval.duration_s", "2", "--baselines", "[]"]
     assert main(words) == 0
     shown = capsys.readouterr().out
-    assert shown.strip().splitlines()[-1].startswith("verdict: ")
+    assert shown.strip().splitlines()[-3].startswith("Did it learn? ")
     assert {"page.html", "results.json", "evaluation.json"} <= {path.name for path in out.iterdir()}
     evaluation = policy(out).evaluation
     assert set(evaluation["means"]["slides"]) == {"hyvar", "cubic", "hyvar 2^-0.1", "best fixed window", "oracle"}

@@ -74,7 +74,12 @@ SHOUTING: dict[str, Any] = {
     "trained_on": [{"kind": ESCAPE, "name": ESCAPE, "digest": ESCAPE}],
     "rules": [RULE],
     "evaluation": {
-        "verdict": {"line": ESCAPE, "baseline": ESCAPE},
+        "verdict": {
+            "expectations": [{"state": ESCAPE, "group": ESCAPE, "measured": ESCAPE, "target": ESCAPE}],
+            "faults": [ESCAPE],
+            "gain": {"best": {"label": ESCAPE, "kind": ESCAPE, "score": 1, "gain": 1, "low": 1, "high": 1}},
+            "baseline": ESCAPE,
+        },
         "means": {ESCAPE: {"hyvar": {"loss_share": 0.5}, ESCAPE: {}}},
     },
 }
@@ -120,7 +125,16 @@ HOSTILE: dict[str, tuple[dict[str, Any], str]] = {
     "means": ({"evaluation": {"means": {"a": {"b": 3}}}}, "`evaluation.means.a.b` is 3; expected a mapping"),
     "a mean": ({"evaluation": {"means": {"a": {"b": {"c": {}}}}}}, "`evaluation.means.a.b.c` is {}; expected a number"),
     "a verdict": ({"evaluation": {"verdict": [1]}}, r"`evaluation.verdict` is \[1\]; expected a mapping"),
-    "a verdict's line": ({"evaluation": {"verdict": {"line": 5}}}, "`evaluation.verdict.line` is 5; expected text"),
+    "faults": ({"evaluation": {"verdict": {"faults": 5}}}, "`evaluation.verdict.faults` is 5; expected a list"),
+    "a gain": ({"evaluation": {"verdict": {"gain": 5}}}, "`evaluation.verdict.gain` is 5; expected a mapping"),
+    "a gain's rule": (
+        {"evaluation": {"verdict": {"gain": {"rules": [5]}}}},
+        r"`evaluation.verdict.gain.rules\[0\]` is 5; expected a mapping",
+    ),
+    "a best rule": (
+        {"evaluation": {"verdict": {"gain": {"best": {"score": 1, "gain": "x"}}}}},
+        r"`evaluation.verdict.gain.best.gain` is \"x\"; expected a number",
+    ),
     "parameters": ({"params": {"alpha": "x"}}, "params"),
     "no number": ({"evaluation": '{"means": {"a": {"b": {"c": NaN}}}}'}, "`evaluation` has nan; expected finite"),
     "infinity": ({"training": '{"a": 1e999}'}, "`training` has inf; expected finite"),

@@ -24,7 +24,7 @@ def test_it_trains_resumes_and_is_evaluated(name: str, tmp_path: Path, capsys: p
     record, out = str(ROOT / "examples" / name / f"{name}.yaml"), str(tmp_path / "run")
     words = ["train", "--config", record, "--out", out, *SHORT, *MORE.get(name, [])]
     assert main([*words, "--total-decisions", "1200"]) == 0
-    assert capsys.readouterr().out.strip().splitlines()[-1].startswith("verdict: ")
+    assert capsys.readouterr().out.strip().splitlines()[-3].startswith("Did it learn? ")
     first = load(tmp_path / "run" / "policy.safetensors")
     assert first.training["name"] == load(tmp_path / "run" / "policy.safetensors").training["name"]
     assert [each["kind"] for each in first.trained_on] == ["distribution"]

@@ -31,7 +31,9 @@ def test_the_best_rule_without_learning_is_a_row_for_each_training() -> None:
     verdict = Verdict([], [], [], gain=Gain(Beside("acct", "policy", score=1.0), [rule], "reward", 8, 5))
     (entry,) = heldout_figures.entries("acct", 2, verdict, SOURCE)
     assert (entry.name, entry.what) == ("learned/acct/gain/seed-2", "acct, training seed 2")
-    assert entry.value == "+7.0 % [5.0, 9.0] over the best rule (acct α=100) (8 links, 5 seeds each)"
+    assert (
+        entry.value == "No: the network earns +7.0 % [5.0, 9.0] over the best rule (acct α=100) (8 links, 5 seeds each)"
+    )
 
 
 def case(name: str, within: bool, **fields: Any) -> dict[str, Any]:

@@ -78,8 +78,9 @@ def test_it_is_judged_as_the_policy_is() -> None:
 def test_its_verdict_does_not_say_that_it_learned(tmp_path: Path) -> None:
     rule_policy(with_rule("acct", {"by": "zone", "actions": [11.0, 2.0, 2.0, 4.0]})).save(tmp_path / POLICY)
     outcome = evaluate(tmp_path, link_sets=["constant"], seeds=1, duration_s=5.0, schemes=[])
-    assert not outcome.verdict.learned and outcome.verdict.line.startswith(("verdict: as ", "verdict: not "))
-    assert "learned" not in outcome.verdict.line
+    learned, rule = outcome.verdict.answers
+    assert learned.headline.startswith(("As expected", "Partly as expected", "Not as expected"))
+    assert "earned" not in learned.headline and rule.sentence.startswith("Yes: the policy is itself a rule")
 
 
 def test_its_card_names_the_rule_and_no_training(tmp_path: Path) -> None:
@@ -88,10 +89,14 @@ def test_its_card_names_the_rule_and_no_training(tmp_path: Path) -> None:
     rule_policy(with_rule("acct", {"constant": 6.0})).save(run / POLICY)
     with pytest.raises(PolicyError, match="it was not evaluated"):
         ship("acct-table", str(run), tmp_path)
-    (run / "eval" / EVALUATION).write_text(json.dumps({"verdict": {"line": "verdict: all hold"}}), "utf-8")
+    (run / "eval" / EVALUATION).write_text(json.dumps({"verdict": {"expectations": [{"state": "holds"}]}}), "utf-8")
     target = ship("acct-table", str(run), tmp_path)
     said = target.with_suffix(".md").read_text("utf-8")
-    assert "| rule | the rule; the best without learning" in said and "| verdict | all hold |" in said
+    assert (
+        "| rule | the rule; the best without learning" in said
+        and "| learned | Learned: 1 of 1 expectations hold |" in said
+    )
+    assert "| simple rule | Not measured: " in said
     assert "Learning curve" not in said and "trained by" not in said
     assert artifact.load(target).evaluation
 

@@ -25,13 +25,14 @@ from ccarena.pages import (
     images,
 )
 from ccarena.pages.charts import Interval, Style
+from ccarena.pages.states import worst
 
 __all__ = ["figures", "save"]
 
 PANELS = (("throughput_mbps", "Throughput"), ("mean", "Mean queueing delay"), ("p95", "p95 queueing delay"))
 OUTCOMES: Mapping[str, tuple[Style, State]] = {
     "within": (Style("var(--blue)", symbol="circle"), "good"),
-    "chaotic, judged on throughput": (Style("var(--orange)", symbol="diamond"), "unknown"),
+    "chaotic, judged on throughput": (Style("var(--orange)", symbol="diamond"), "partly"),
     "missed": (Style("var(--vermilion)", symbol="x"), "bad"),
 }
 WIDEST = 4.0
@@ -61,7 +62,6 @@ def save(
         [row[0], Cell(row[-1], state), *row[1:-1]] for row, state in zip(rows, states, strict=True)
     ]
     within = sum(case["within"] for case in cases)
-    held: State = "good" if cases and within == len(cases) else "bad" if cases else "unknown"
     headline = f"{within} of {len(cases)} cases are within the bounds" if cases else "No case has a valid run"
     sections = [Section("Every case", f"Each figure as the kernel measured it, {ours} as a median with the middle 80 % "
                         "of the runs in parentheses, and the error beyond the kernel's range.",
@@ -82,7 +82,7 @@ def save(
             "Bounds": f"throughput {_bound(bounds, 'throughput_mbps')}, delays {_bound(bounds, 'mean')}",
         },
         repeat=repeat,
-        findings=[Callout(held, headline, [Items(findings)])],
+        findings=[Callout(worst(states), headline, [Items(findings)])],
         sections=sections,
     )
     return images.save(path, page, drawn)

@@ -41,6 +41,7 @@ from ccarena.eval.measure.table import columns
 from ccarena.eval.measure.throughput import bin_capacity_mbps, bin_throughput_mbps
 from ccarena.executors import Executor, Threads
 from ccarena.policies import artifact
+from ccarena.policies.answers import FETCH
 from ccarena.policies.spec import Spec
 from ccarena.policies.trained_by import configuration_of, rule_of
 from ccarena.scenarios import backends
@@ -496,8 +497,8 @@ def _repeated(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 def _warnings(chosen: Sequence[Link]) -> list[str]:
     if any(link.synthetic for link in chosen):
         return [
-            "NO RECORDED CELLULAR TRACE WAS FOUND: the cellular links are synthetic, and the expectation about real "
-            "traces is not tested. Run `ccarena traces fetch mahimahi`, or set CCARENA_TRACE_DIR to its folder."
+            "cellular links are generated, since no recording was found; expectations about recordings are not tested. "
+            f"To test them, too: `{FETCH}`"
         ]
     cellular = {link.name.split(",")[0] for link in chosen if link.link_set == "cellular"}
     missing = [name for name in HELD_OUT if name not in cellular]

@@ -1,4 +1,4 @@
-"""Expectations of a policy's configuration, their outcome, and the verdict: "learned", or the faults.
+"""Expectations of a policy's configuration, their outcome, and the verdict with its two answers.
 
 Each expectation is shown beside a baseline's figure and that of a controller that knows capacity one RTT late
 (`oracle`). A reader sees which part of a miss is physically unavoidable.
@@ -20,10 +20,11 @@ from ccarena.eval.heldout.gain import Gain, gain_of
 from ccarena.eval.heldout.links import TRACES
 from ccarena.eval.measure.figure_text import show
 from ccarena.eval.measure.table import FIGURES
+from ccarena.policies.answers import RECORDINGS, Answer, learned, of_several, simple_rule
 
 __all__ = ["Expectation", "State", "Verdict", "check_figures", "judge", "together"]
 
-State = Literal["holds", "fails", "not tested"]
+State = Literal["holds", "does not hold", "not tested"]
 """State of an expectation. It is "not tested" if its links were not run, have no valid run, or are synthetic."""
 
 COLLAPSED_NATS = 0.02
@@ -57,11 +58,13 @@ class Expectation:
     oracle: str
     detail: str
     values: dict[str, float] = field(default_factory=dict)
+    needs: str = ""
+    """Reason why it was not tested: `recordings` if generated links replaced them; empty for all others."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Verdict: the expectations and all other faults. `line` is the sentence that ends a summary."""
+    """Verdict: the expectations, all other faults, and the answers to two questions."""
 
     expectations: list[Expectation]
     faults: list[str]
@@ -74,65 +77,31 @@ class Verdict:
     """Comparison with the best rules without learning; None if there was none."""
     is_rule: bool = False
     """Nothing is learned in the policy: it follows a rule (`ccarena policy rule`)."""
+    several: dict[str, Verdict] = field(default_factory=dict)
+    """Verdicts of each policy by label, if this one combines several."""
 
     @property
-    def learned(self) -> bool:
-        """Returns whether at least one expectation was tested, all tested ones hold, nothing else is wrong, and it is
-        no rule.
-        """
-        return self.state == "learned" and not self.is_rule
+    def learned(self) -> Answer:
+        """Returns the answer to *Did it learn?* Expectations that were not tested have no influence."""
+        return learned([asdict(each) for each in self.expectations], self.faults, self.is_rule)
 
     @property
-    def words(self) -> tuple[str, str]:
-        """Returns the words for a verdict without faults, and for one with faults."""
-        return ("as expected, without learning", "not as expected") if self.is_rule else ("learned", "not learned")
+    def simple_rule(self) -> Answer:
+        """Returns the answer to *Could a simple rule do it?*"""
+        if self.several:
+            return of_several({label: each.simple_rule for label, each in self.several.items()})
+        return simple_rule(None if self.gain is None else self.gain.as_dict(), self.is_rule)
 
     @property
-    def state(self) -> Literal["learned", "not learned", "not tested"]:
-        """Returns the verdict: "not learned" with any fault, or if a rule without learning does as well.
-
-        Else it is "learned" if an expectation was tested, and "not tested" if none was. Untested expectations have no
-        influence.
-        """
-        if self.faults or any(e.state == "fails" for e in self.expectations):
-            return "not learned"
-        if self.gain is not None and self.gain.best is not None and not self.gain.better:
-            return "not learned"
-        return "learned" if len(self.untested) < len(self.expectations) else "not tested"
-
-    @property
-    def untested(self) -> list[Expectation]:
-        """Returns the expectations that were not tested."""
-        return [e for e in self.expectations if e.state == "not tested"]
-
-    @property
-    def counts(self) -> str:
-        """Returns in words how many of the tested expectations hold, and which were not tested."""
-        held = sum(e.state == "holds" for e in self.expectations)
-        tested = len(self.expectations) - len(self.untested)
-        if not self.untested:
-            return f"{held} of {tested} expectations hold"
-        missing = ", ".join(dict.fromkeys(e.group for e in self.untested))
-        return f"{held} of {tested} tested expectations hold; not tested: {missing}"
-
-    @property
-    def line(self) -> str:
-        """Returns one sentence: "learned", the gain over the best rule, or the faults."""
-        gain = "" if self.gain is None else self.gain.line
-        good, bad = self.words
-        if self.state == "learned":
-            return f"verdict: {good}: {gain} ({self.counts})" if gain else f"verdict: {good} ({self.counts})"
-        if self.state == "not tested":
-            return "verdict: none, no expectation was tested" + (f"; {gain}" if gain else "")
-        off = [f"{e.group}: {e.measured}; expected {e.target}" for e in self.expectations if e.state == "fails"]
-        if not off and not self.faults:
-            return f"verdict: {gain} ({self.counts})"
-        return f"verdict: {bad}: " + "; ".join([*off, *self.faults, *([gain] if gain else [])])
+    def answers(self) -> tuple[Answer, Answer]:
+        """Returns both answers, in the order in which they are shown."""
+        return self.learned, self.simple_rule
 
     def as_dict(self) -> dict[str, Any]:
         """Returns plain data, for JSON."""
-        gain = self.gain and self.gain.as_dict()
-        return {"learned": self.learned, "state": self.state, "line": self.line, **asdict(self), "gain": gain}
+        answers = {"learned": self.learned.as_dict(), "simple_rule": self.simple_rule.as_dict()}
+        several = {label: each.as_dict() for label, each in self.several.items()}
+        return {**answers, **asdict(self), "gain": self.gain and self.gain.as_dict(), "several": several}
 
 
 def check_figures(expectations: Sequence[ExpectationConfig]) -> None:
@@ -161,7 +130,7 @@ def judge(result: Evaluation, training: Sequence[Row] = ()) -> Verdict:
     notes, faults = list(result.warnings), []
     if result.policy and result.valid_rows():
         faults = _policy_faults(result) + _training_faults(training, result)
-    tested = [claim for claim in claims if not claim.made_up()]
+    tested = [claim for claim in claims if not claim.generated()]
     for label in constants:
         beaten = [claim.group for claim in tested if claim.no_worse(label)]
         notes += [f"{group}: {label} always does better than the policy" for group in dict.fromkeys(beaten)]
@@ -188,7 +157,7 @@ def together(verdicts: Mapping[str, Verdict]) -> Verdict:
     faults = [f"{label}: {fault}" for label, verdict in verdicts.items() for fault in verdict.faults]
     notes = list(dict.fromkeys(note for verdict in verdicts.values() for note in verdict.notes))
     first = next(iter(verdicts.values()))
-    return Verdict(named, faults, notes, first.baseline, first.constant)
+    return Verdict(named, faults, notes, first.baseline, first.constant, several=dict(verdicts))
 
 
 def _groups(result: Evaluation, expected: ExpectationConfig) -> list[str]:
@@ -226,22 +195,23 @@ class _Claim:
             self.group,
             expected.claim,
             self.target(),
-            self._say(ours) + (" (made-up links)" if self.made_up() else ""),
+            self._say(ours) + (" (generated links)" if self.generated() else ""),
             self._state(ours),
             baseline=self._absolute(baseline),
             constant=self._said(self._constant) if self._constant else "",
             oracle=self._said(ORACLE),
             detail=self._detail(),
             values={name + suffix: value for name, value in ours.items()},
+            needs=RECORDINGS if self.generated() else "",
         )
 
     def _state(self, ours: Mapping[str, float]) -> State:
-        if self.made_up():
+        if self.generated():
             return "not tested"
-        return "holds" if all(self._holds(name, value) for name, value in ours.items()) else "fails"
+        return "holds" if all(self._holds(name, value) for name, value in ours.items()) else "does not hold"
 
-    def made_up(self) -> bool:
-        """Returns whether synthetic links replace the recorded traces that the expectation is about."""
+    def generated(self) -> bool:
+        """Returns whether generated links replace the recorded traces that the expectation is about."""
         return any(row.get("synthetic") for row in self._result.of(self.group, self._result.policy))
 
     def no_worse(self, label: str) -> bool:

@@ -19,7 +19,7 @@ def entries(scheme: str, seed: int, verdict: Verdict, source: Source) -> list[En
     """
     out = []
     if verdict.gain is not None and verdict.gain.best is not None:
-        gain = f"{verdict.gain.line} ({verdict.gain.links} links, {verdict.gain.seeds} seeds each)"
+        gain = f"{verdict.simple_rule.sentence} ({verdict.gain.links} links, {verdict.gain.seeds} seeds each)"
         name = f"learned/{scheme}/gain/seed-{seed}"
         out.append(Entry(name, "learned", f"{scheme}, training seed {seed}", gain, source, table=GAIN))
     for number, one in enumerate(verdict.expectations, start=1):

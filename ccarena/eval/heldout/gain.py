@@ -25,12 +25,11 @@ from numpy.typing import NDArray
 
 from ccarena.eval.heldout.evaluation import Evaluation
 from ccarena.eval.heldout.rules import Rule
+from ccarena.policies.answers import DRAWS, Answer, compared, said, simple_rule
 
 __all__ = ["Beside", "Gain", "Part", "Trainings", "bootstrap", "gain_of", "over_trainings"]
 
 RESAMPLES = 2000
-LEAST_SEEDS = 5
-"""Least number of seeds for a trustworthy interval."""
 
 Floats = NDArray[np.float64]
 Rows = dict[str, list[Mapping[str, Any]]]
@@ -56,11 +55,13 @@ class Beside:
     signal_delay_to_end_p95_ms: float = math.nan
     missing: str = ""
     """Reason if there is no such rule."""
+    numbers: int = 0
+    """Number of actions that the rule consists of; 0 if it has others than actions, too."""
 
     @property
     def said(self) -> str:
         """Returns the gain and its interval in words."""
-        return _said(self.gain, self.low, self.high) if math.isfinite(self.gain) else self.missing
+        return said(self.gain, self.low, self.high) if math.isfinite(self.gain) else self.missing
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class Part:
     @property
     def said(self) -> str:
         """Returns the gain and its interval in words."""
-        return _said(self.gain, self.low, self.high)
+        return said(self.gain, self.low, self.high)
 
 
 @dataclass(frozen=True)
@@ -112,15 +113,13 @@ class Gain:
         return self.best is not None and self.best.low > 0
 
     @property
-    def line(self) -> str:
-        """Returns the verdict in words."""
-        if self.best is None:
-            return "not compared with rules: " + "; ".join(f"{rule.kind}: {rule.missing}" for rule in self.rules)
-        return _line(self.best, self.rules)
+    def answer(self) -> Answer:
+        """Returns the answer to *Could a simple rule do it?*"""
+        return simple_rule(self.as_dict())
 
     def as_dict(self) -> dict[str, Any]:
         """Returns plain data, for JSON."""
-        return {"line": self.line, "better": self.better, "best": self.best and asdict(self.best), **asdict(self)}
+        return {"better": self.better, "best": self.best and asdict(self.best), **asdict(self)}
 
 
 @dataclass(frozen=True)
@@ -137,34 +136,21 @@ class Trainings:
     """Parts by link set; empty if there is only one."""
 
     @property
+    def answer(self) -> Answer:
+        """Returns the answer to *Could a simple rule do it?*"""
+        return compared(asdict(self.best), [asdict(rule) for rule in self.rules], len(self.seeds), "trainings")
+
+    @property
     def line(self) -> str:
-        """Returns the verdict in words."""
-        few = "" if len(self.seeds) >= LEAST_SEEDS else f"; an interval is believed from {LEAST_SEEDS} trainings on"
-        return f"{_line(self.best, self.rules)}, {len(self.seeds)} trainings{few}"
-
-
-def _said(gain: float, low: float, high: float) -> str:
-    differs = not math.isclose(low, high, rel_tol=1e-9, abs_tol=1e-12)
-    digits = 1 if max(abs(gain), abs(low), abs(high)) < 0.1 else 0
-    gain, low, high = (round(100.0 * value, digits) + 0.0 for value in (gain, low, high))
-    # Links and seeds of which each gives the same gain have no interval.
-    interval = f" [{low:.{digits}f}, {high:.{digits}f}]" if differs else ""
-    return f"{gain:+.{digits}f} %{interval}".replace("-", "−")
+        """Returns the answer with the number of trainings."""
+        count = len(self.seeds)
+        return self.answer.sentence + (f"; {count} trainings" if count >= DRAWS else "")
 
 
 def _deciding(rules: Sequence[Beside]) -> Beside | None:
     found = [rule for rule in rules if math.isfinite(rule.score)]
     unbeaten = [rule for rule in found if not rule.low > 0]
     return max(unbeaten or found, key=lambda rule: rule.score, default=None)
-
-
-def _line(rule: Beside, rules: Sequence[Beside]) -> str:
-    """Returns a sentence about the policy and `rule`, which decides among `rules`."""
-    if rule.low > 0:
-        return f"{rule.said} over the best rule ({rule.label})"
-    is_best = rule.score >= max(each.score for each in rules if math.isfinite(each.score))
-    which = "the best rule" if is_best else "a rule that does worse on the mean, but not surely worse than the policy"
-    return f"not worth its network: {rule.said} against {which} ({rule.label})"
 
 
 def over_trainings(result: Evaluation) -> list[Trainings]:
@@ -189,7 +175,7 @@ def over_trainings(result: Evaluation) -> list[Trainings]:
             theirs = [each[rule.label] for each in scores]
             gain, low, high = _interval(ours, theirs, logarithmic)
             score = float(np.mean([_table(each).mean() for each in theirs]))
-            found.append(Beside(rule.label, rule.kind, rule.score, score, gain, low, high))
+            found.append(Beside(rule.label, rule.kind, rule.score, score, gain, low, high, numbers=rule.numbers))
         best = _deciding(found)
         if best is not None:
             parts = _parts(ours, [each[best.label] for each in scores], logarithmic)
@@ -292,8 +278,8 @@ def gain_of(result: Evaluation) -> Gain | None:
     ours = scores[result.policy]
     seeds = int(meta.get("seeds", 1))
     notes = []
-    if seeds < LEAST_SEEDS:
-        notes.append(f"the interval over the best rule is of {seeds} seeds; expected {LEAST_SEEDS} or more")
+    if seeds < DRAWS:
+        notes.append(f"the interval over the best rule is of {seeds} seeds; expected {DRAWS} or more")
     logarithmic = bool(meta.get("logarithmic"))
     beside = []
     for rule in rules:
@@ -303,8 +289,8 @@ def gain_of(result: Evaluation) -> Gain | None:
             continue
         theirs = scores[rule.label]
         gain, low, high = _interval([ours], [theirs], logarithmic)
-        trained = rule.score
-        beside.append(Beside(rule.label, rule.kind, trained=trained, gain=gain, low=low, high=high, **_means(theirs)))
+        about = {"trained": rule.score, "numbers": rule.numbers, **_means(theirs)}
+        beside.append(Beside(rule.label, rule.kind, gain=gain, low=low, high=high, **about))
     policy = Beside(result.policy, "policy", gain=0.0, low=0.0, high=0.0, **_means(ours))
     best = _deciding(beside)
     parts = [] if best is None else _parts([ours], [scores[best.label]], logarithmic)

@@ -14,14 +14,22 @@ from ccarena.eval.heldout.expectations import Expectation, Verdict
 from ccarena.eval.heldout.gain import Gain
 from ccarena.eval.heldout.summary import SUMMARY, gain_table, label, parts_table, summary_table, with_interval
 from ccarena.eval.measure.figure_text import heading
-from ccarena.pages import Block, Callout, Cell, Choice, Code, Details, Items, Page, Section, State, Table, write
+from ccarena.pages import Block, Callout, Cell, Choice, Code, Details, Items, Page, Section, Table, Text, write
+from ccarena.pages.page import anchor
+from ccarena.pages.states import state_of
+from ccarena.policies.answers import GAINS
 from ccarena.scenarios.backends import BACKENDS, SIM
 from ccarena.traces.given import TraceLinks
 
 __all__ = ["evaluation_page", "repeat_command", "write_page"]
 
+RULES = "Compared with rules without learning"
+WHY = Text(
+    "If routers tell a sender its exact rate, a rule of few numbers is enough. A network gains where signals are late, "
+    f"coarse or missing: `ccarena train --config {GAINS}`.",
+    (f"#{anchor(RULES)}", "The rules, and the network's gain over each"),
+)
 DETAIL = (*SUMMARY, "signal_delay_p95_ms", "self_inflicted_delay_ms", "power", "goodput_mbps", "queueing_delay_p99_ms")
-STATES: Mapping[str, State] = {"holds": "good", "fails": "bad", "not tested": "unknown"}
 
 
 def write_page(path: Path, result: Evaluation, verdict: Verdict, **about: Any) -> None:
@@ -101,19 +109,14 @@ def _facts(result: Evaluation) -> dict[str, str]:
 
 
 def _findings(verdict: Verdict) -> list[Block]:
-    good, bad = (word.capitalize() for word in verdict.words)
-    headlines: dict[str, tuple[State, str]] = {
-        "learned": ("good", f"{good}: {verdict.counts}"),
-        "not learned": ("bad", f"{bad}: {verdict.counts}"),
-        "not tested": ("unknown", "No verdict: no expectation was tested"),
-    }
-    state, headline = headlines[verdict.state]
-    off = [f"{_sentence(e)}, expected {e.target}." for e in verdict.expectations if e.state == "fails"]
-    off += [f"{fault[:1].upper()}{fault[1:]}." for fault in verdict.faults]
-    off += [f"Not tested: {e.group} ({e.measured})." for e in verdict.untested]
-    off += [] if verdict.gain is None else [f"{verdict.gain.line[:1].upper()}{verdict.gain.line[1:]}."]
+    """Returns the two answers, and notes that readers need to rely on them."""
+    learned, rule = verdict.answers
     held = [f"{_sentence(e)}, as expected." for e in verdict.expectations if e.state == "holds"]
-    findings: list[Block] = [Callout(state, headline, [Items(off + held)] if off or held else [])]
+    off = [f"{detail[:1].upper()}{detail[1:]}." for detail in learned.details]
+    findings: list[Block] = [
+        Callout(learned.state, learned.headline, [Items(off + held)] if off or held else [], learned.question),
+        Callout(rule.state, rule.headline, [*([Items(rule.details)] if rule.details else []), WHY], rule.question),
+    ]
     if verdict.notes:
         findings.append(Callout("plain", "Before you rely on this", [Items(verdict.notes)]))
     return findings
@@ -130,7 +133,7 @@ def _expectations(verdict: Verdict) -> Section:
     rows = []
     for item in verdict.expectations:
         row = [Cell(item.claim, note=item.detail), Cell(item.target), Cell(item.measured)]
-        row += [Cell(item.state, STATES[item.state]), Cell(item.baseline)]
+        row += [Cell(item.state, state_of(item.state)), Cell(item.baseline)]
         rows.append([*row, *([Cell(item.constant)] if verdict.constant else []), Cell(item.oracle)])
     lead = (
         "What the scheme's config expects of it. The last columns say what is possible: for the scheme's own rules "
@@ -152,7 +155,7 @@ def _gain(gain: Gain) -> Section:
         lead += f" The second table has the gain over {gain.best.label} on each kind of links."
         head, rows = parts_table(gain.parts)
         tables.append(Table(head, rows, words=1))
-    return Section("Beside rules without learning", lead, tables)
+    return Section(RULES, lead, tables)
 
 
 def _summary(result: Evaluation) -> Section:

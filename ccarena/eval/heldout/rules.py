@@ -65,6 +65,13 @@ class Rule:
         return not self.missing
 
     @property
+    def numbers(self) -> int:
+        """Returns how many actions the rule consists of; 0 if it consists of others than actions, too."""
+        if self.kind == "by category" and self.found:
+            return len(self.policy["actions"])
+        return int(self.kind == "constant")
+
+    @property
     def candidate(self) -> Candidate:
         """Returns the rule as a candidate of trials."""
         return Candidate(answers_of(self.policy), self.params)

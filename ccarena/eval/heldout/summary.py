@@ -16,6 +16,8 @@ from ccarena.eval.heldout.gain import Gain, Part
 from ccarena.eval.measure.figure_text import heading, show
 from ccarena.eval.measure.sample import confidence_interval
 from ccarena.eval.measure.table import FIGURES
+from ccarena.pages.states import STATES, state_of
+from ccarena.policies.answers import GAINS, WHY, Answer
 
 __all__ = [
     "SUMMARY",
@@ -25,6 +27,7 @@ __all__ = [
     "mean_of",
     "mean_rows",
     "parts_table",
+    "print_answers",
     "print_summary",
     "summary_table",
     "with_interval",
@@ -98,7 +101,7 @@ def digest(result: Evaluation, verdict: Verdict) -> dict[str, Any]:
 
 
 def print_summary(result: Evaluation, verdict: Verdict | None, page: Path | None = None) -> None:
-    """Prints the summary table, warnings and expectations. The caller prints the verdict's line last."""
+    """Prints the summary table, warnings and expectations. The caller prints the answers last (`print_answers`)."""
     from rich.console import Console
 
     seeds = result.meta["seeds"]
@@ -114,14 +117,15 @@ def print_summary(result: Evaluation, verdict: Verdict | None, page: Path | None
         return
     if verdict.gain is not None:
         gain = verdict.gain
-        title = f"beside rules without learning, by {gain.objective}: {gain.links} links, {gain.seeds} seeds"
+        title = f"compared with rules without learning, by {gain.objective}: {gain.links} links, {gain.seeds} seeds"
         print_table(title, *gain_table(gain), left=1)
         if gain.best is not None and gain.parts:
             print_table(f"over {gain.best.label}, by links", *parts_table(gain.parts), left=1)
-    for warning in verdict.notes:
-        say(f"warning: {warning}", "bold yellow")
+    for note in verdict.notes:
+        say(f"note: {note}", "bold")
     for item in verdict.expectations:
-        say(f"[{'FAILS' if item.state == 'fails' else item.state}] {item.group}: {item.measured}")
+        look = STATES[state_of(item.state)]
+        say(f"{look.sign} {item.state}: {item.group}: {item.measured}", look.terminal)
         say(f"        expected {item.target}")
         if item.baseline:
             say(f"        {label(verdict.baseline)}: {item.baseline}")
@@ -131,6 +135,20 @@ def print_summary(result: Evaluation, verdict: Verdict | None, page: Path | None
             say(f"        knowing capacity one RTT late: {item.oracle}")
     if page is not None:
         say(f"page: {page}")
+
+
+def print_answers(answers: Sequence[Answer], label: str = "") -> None:
+    """Prints each question with its answer; `label` names the policy if there are several."""
+    from rich.console import Console
+
+    console = Console(highlight=False, soft_wrap=True)
+    for each in answers:
+        look = STATES[each.state]
+        question = f"{label}: {each.question}" if label else each.question
+        console.print(visible(f"{question} "), end="", markup=False)
+        console.print(visible(f"{look.sign} {each.sentence}"), style=look.terminal, markup=False)
+    if not label:
+        console.print(f"why, and a training whose network gains (`ccarena train --config {GAINS}`): {WHY}")
 
 
 def gain_table(gain: Gain) -> tuple[list[str], list[list[str]]]:

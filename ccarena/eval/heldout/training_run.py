@@ -25,11 +25,11 @@ from ccarena.scenarios.entrants import of_file, parse
 __all__ = ["evaluate_run", "write_outcome"]
 
 
-def evaluate_run(run: Path, config: TrainConfig) -> str:
+def evaluate_run(run: Path, config: TrainConfig) -> Verdict:
     """Evaluates the policy in the folder `run` as `config.eval` says, judges it and the training, writes and prints
     both.
 
-    The files are those of `write_outcome`. Returns the verdict's line. Raises what `evaluate` raises.
+    The files are those of `write_outcome`. Returns the verdict. Raises what `evaluate` raises.
     """
     settings, policy = config.eval, run / POLICY
     with progress_bar("evaluating") as progress:
@@ -55,7 +55,7 @@ def evaluate_run(run: Path, config: TrainConfig) -> str:
         config=dump_config(config),
     )
     print_summary(result, verdict, run / PAGE)
-    return verdict.line
+    return verdict
 
 
 def write_outcome(

@@ -198,7 +198,7 @@ class Site:
         out: list[Block] = [Items(said)] if said else []
         if invalid:
             out.append(
-                Callout("bad", f"{invalid:,} runs are invalid, because the emulator was late, and count nowhere")
+                Callout("partly", f"{invalid:,} runs are invalid, because the emulator was late, and count nowhere")
             )
         return out
 

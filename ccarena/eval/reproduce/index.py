@@ -9,9 +9,10 @@ from typing import Any
 
 from ccarena.eval.reproduce import papers
 from ccarena.eval.reproduce.checks import STATES
-from ccarena.eval.reproduce.page import PAGE, SHADES
+from ccarena.eval.reproduce.page import PAGE
 from ccarena.eval.reproduce.tables import folder_of, name_of, read_folder
 from ccarena.pages import Block, Callout, Cell, Page, Section, Table, write
+from ccarena.pages.states import state_of, worst
 from ccarena.runs.run_folder import read_commands
 
 __all__ = ["INDEX", "Result", "known", "side_by_side", "write_index"]
@@ -71,15 +72,14 @@ def write_index(out: Path, results: Sequence[Result]) -> Path:
             of_suite = (result.folder / PAGE).relative_to(out).as_posix()
             first = Cell(name_of(digest), link=of_suite, note="quick: few seeds" if digest["quick"] else "")
             # What the states of zero claims are is no finding.
-            cells = [Cell(str(counts[s]), SHADES.get(s, "unknown") if counts[s] else "plain") for s in states]
+            cells = [Cell(str(counts[s]), state_of(s) if counts[s] else "plain") for s in states]
             rows.append([first, *([Cell(result.policies)] if several else []), Cell(digest["title"]), *cells])
         head = ["suite", *(["policies"] if several else []), "what", *states]
         table = Table(head, rows, words=len(head))
         sections.append(Section(about.get(paper, {}).get("title", paper), "", [table]))
     for suite, names, compared in side_by_side(results):
         shown = [
-            [Cell(row[0][0]), *(Cell(text, SHADES.get(state, "unknown"), note=state) for text, state in row[1:])]
-            for row in compared
+            [Cell(row[0][0]), *(Cell(text, state_of(state), note=state) for text, state in row[1:])] for row in compared
         ]
         lead = "What was measured with each policy, in brackets 95 % intervals over seeds."
         sections.append(
@@ -88,10 +88,9 @@ def write_index(out: Path, results: Sequence[Result]) -> Path:
     claims = sum(total.values())
     others = ", ".join(f"{state}: {count}" for state, count in total.items() if state != "holds" and count)
     text = f"{total.get('holds', 0)} of {claims} claims hold" + (f" ({others})" if others else "")
-    state: Any = "good" if not others else "bad" if total.get("does not hold") else "unknown"
-    findings: list[Block] = [Callout(state, text)]
+    findings: list[Block] = [Callout(worst(state_of(state) for state, count in total.items() if count), text)]
     if any(result.digest["quick"] for result in results):
-        findings.append(Callout("unknown", "Some are quick runs, which are no basis for a conclusion"))
+        findings.append(Callout("partly", "Some are quick runs, which are no basis for a conclusion"))
     software = ", ".join(sorted({str(result.digest["software"]) for result in results}))
     page = Page(
         title="Suites and their claims",

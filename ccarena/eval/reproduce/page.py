@@ -11,15 +11,14 @@ from ccarena.eval.reproduce.figures import beside_the_paper, figures
 from ccarena.eval.reproduce.suite import Loaded
 from ccarena.eval.reproduce.tables import HEAD, backend_of, beside_state, name_of, remarks, technical
 from ccarena.eval.reproduce.values import Row
-from ccarena.pages import Block, Callout, Cell, Items, Page, Section, State, Table, write
+from ccarena.pages import Block, Callout, Cell, Items, Page, Section, Table, write
+from ccarena.pages.states import state_of, worst
 from ccarena.runs.run_folder import read_commands
 from ccarena.scenarios.backends import BACKENDS
 
-__all__ = ["PAGE", "SHADES", "write_page"]
+__all__ = ["PAGE", "write_page"]
 
 PAGE = "page.html"
-SHADES: Mapping[str, State] = {"holds": "good", "does not hold": "bad"}
-"""Colours of the states of a claim; a state that is missing has none."""
 
 
 def write_page(
@@ -30,7 +29,7 @@ def write_page(
     table = [
         [
             *(Cell(text) for text in (str(number), c["claim"], c["paper"], c["measured"])),
-            Cell(c["state"], SHADES.get(c["state"], "unknown"), note=beside_state(c).strip(" ()")),
+            Cell(c["state"], state_of(c["state"]), note=beside_state(c).strip(" ()")),
         ]
         for number, c in enumerate(claims, start=1)
     ]
@@ -76,7 +75,6 @@ def _findings(digest: Mapping[str, Any]) -> list[Block]:
     counts = {state: sum(c["state"] == state for c in claims) for state in dict.fromkeys(c["state"] for c in claims)}
     others = [f"{state}: {count}" for state, count in counts.items() if state != "holds"]
     headline = f"{counts.get('holds', 0)} of {len(claims)} claims hold" + (f" ({', '.join(others)})" if others else "")
-    worst: State = "good" if not others else "bad" if "does not hold" in counts else "unknown"
     said = [
         f"{c['claim']}: {c['measured']}, in the paper {c['paper']}; {STATES.get(c['state'], c['state'])}."
         for c in claims
@@ -84,13 +82,13 @@ def _findings(digest: Mapping[str, Any]) -> list[Block]:
     ]
     if untested := counts.get("not tested"):
         said.append(f"{untested} of the claims are not tested: {STATES['not tested']}.")
-    out: list[Block] = [Callout(worst, headline, [Items(said)] if said else [])]
+    out: list[Block] = [Callout(worst(map(state_of, counts)), headline, [Items(said)] if said else [])]
     if digest["quick"]:
         out.append(
-            Callout("unknown", "QUICK: fewer seeds or a shorter sweep than the full run; no basis for a conclusion")
+            Callout("partly", "QUICK: fewer seeds or a shorter sweep than the full run; no basis for a conclusion")
         )
     if missing := digest.get("missing"):
-        out.append(Callout("unknown", f"Made-up capacity in the place of recorded traces: {', '.join(missing)}"))
+        out.append(Callout("neutral", f"Generated capacity in the place of recorded traces: {', '.join(missing)}"))
     if digest["failed"]:
         out.append(Callout("bad", f"{len(digest['failed'])} runs failed", [Items(digest["failed"])]))
     return out

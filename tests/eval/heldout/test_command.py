@@ -13,6 +13,7 @@ from ccarena.commands import eval as command
 from ccarena.core.learned_schemes import shipped_policies
 from ccarena.errors import ConfigError, PolicyError
 from ccarena.eval.heldout.evaluation import ORACLE
+from ccarena.policies.answers import WHY
 
 
 def run_command(*words: str) -> int:
@@ -41,7 +42,9 @@ def test_command_evaluates_a_run(
         "rows.csv",
         "summary.csv",
     ]
-    assert capsys.readouterr().out.strip().splitlines()[-1].startswith("verdict: ")
+    *_, learned, rule, why = capsys.readouterr().out.strip().splitlines()
+    assert learned.startswith("Did it learn? ") and rule.startswith("Could a simple rule do it? ")
+    assert why.endswith(WHY)
     out = tmp_path / "elsewhere"
     words = ("--link-sets", "constant", "--seeds", "1", "--duration-s", "1", "--out", str(out), "--json")
     assert run_command(str(folder), "--suite", *words[1:]) == 0  # the older spelling

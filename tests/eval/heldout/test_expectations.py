@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ccarena.eval.heldout import expectations
 from ccarena.eval.heldout.evaluation import ORACLE
 from ccarena.eval.heldout.evaluation import Evaluation as Bare
+from ccarena.policies.answers import learned, of_several, simple_rule
 from tests.envs.acct import RECORD, SPEC
 
 ACCT = SPEC.name
@@ -39,7 +40,7 @@ def row(scheme: str, **figures: Any) -> dict[str, Any]:
 def test_the_constant_expectation_needs_both_delay_and_utilisation() -> None:
     def holds(share: float, use: float) -> bool:
         rows = [row(ACCT, share_within_budget=share, utilisation=use), row("cubic"), row(ORACLE, gain=1.0)]
-        return expectations.judge(Evaluation(rows=rows)).learned
+        return bool(expectations.judge(Evaluation(rows=rows)).learned)
 
     assert holds(0.99, 0.95)
     assert not holds(0.989, 0.99)
@@ -57,7 +58,7 @@ def test_the_cellular_expectation_is_about_the_median_trace() -> None:
     rows += [cellular(ORACLE, name, d, r, gain=g) for name in "abc" for g, d, r in ((1.0, 10.0, 8.0), (1.5, 30.0, 9.0))]
     rows += [cellular(ACCT, "a", 40.0, 9.0), cellular(ACCT, "b", 50.0, 8.5), cellular(ACCT, "c", None, 0.0)]
     verdict = expectations.judge(Evaluation(rows=rows))
-    assert verdict.learned, verdict.line
+    assert verdict.learned, verdict.learned.sentence
     (item,) = verdict.expectations
     assert item.values == {"queueing_delay_p95_ms_ratio": 0.5, "throughput_mbps_ratio": 0.85}
     # The oracle's first gain is too slow for the target; its second gives what physics leaves.
@@ -86,17 +87,20 @@ def test_what_is_not_measured_of_the_oracle_is_not_said_of_it() -> None:
 def test_what_was_not_tested_counts_neither_for_nor_against() -> None:
     rows = [row(ACCT), row("cubic"), row(ORACLE, gain=1.0)]
     verdict = expectations.judge(Bare(meta=META, rows=rows))
-    assert verdict.state == "learned" and verdict.learned
+    assert verdict.learned.answer == "yes" and verdict.learned.state == "good"
     assert [(e.group, e.state) for e in verdict.expectations] == [
         ("constant", "holds"),
         ("steps", "not tested"),
         ("cellular", "not tested"),
     ]
-    assert verdict.line == "verdict: learned (1 of 1 tested expectations hold; not tested: steps, cellular)"
+    assert verdict.learned.sentence == "Learned: 1 of 1 tested expectations hold; without a valid run: steps, cellular"
     failing = expectations.judge(Bare(meta=META, rows=[row(ACCT, utilisation=0.5), row("cubic")]))
-    assert failing.state == "not learned" and "utilisation 50.0 %" in failing.line
+    assert (failing.learned.answer, failing.learned.state) == ("no", "bad")
+    assert failing.learned.sentence.startswith("Not learned: 0 of 1 tested expectations hold; without a valid run: ")
+    assert "utilisation 50.0 %" in failing.learned.sentence
     nothing = expectations.judge(Bare(meta=META, rows=[]))
-    assert nothing.state == "not tested" and nothing.line == "verdict: none, no expectation was tested"
+    assert (nothing.learned.answer, nothing.learned.state) == ("not tested", "neutral")
+    assert nothing.learned.headline.startswith("Not tested: without a valid run: constant")
 
 
 def test_links_that_stand_in_for_recordings_say_nothing_of_the_policy() -> None:
@@ -104,10 +108,24 @@ def test_links_that_stand_in_for_recordings_say_nothing_of_the_policy() -> None:
     better = [cellular(constant, "a", 50.0, 2.0, synthetic=True) for constant in META["constants"]]
     verdict = expectations.judge(Evaluation(rows=rows + better))
     (item,) = verdict.expectations
-    assert item.state == "not tested" and item.measured.endswith("(made-up links)")
-    assert verdict.state == "not tested" and verdict.faults == []
+    assert item.state == "not tested" and item.measured.endswith("(generated links)")
+    assert verdict.faults == [] and item.needs == "recordings"
+    assert (verdict.learned.answer, verdict.learned.state) == ("not tested", "neutral")
+    needed = "1 needs recordings: `ccarena traces fetch mahimahi`"
+    assert verdict.learned.sentence == f"Not tested: {needed}"
     tested = [row(ACCT), row("cubic"), row(ORACLE, gain=1.0)]
-    assert expectations.judge(Evaluation(rows=tested + rows)).learned
+    both = expectations.judge(Evaluation(rows=tested + rows)).learned
+    assert both.sentence == f"Learned: 1 of 1 tested expectations hold; {needed}" and both.state == "good"
+
+
+def test_a_policy_that_meets_some_expectations_has_partly_learned() -> None:
+    steps = {"link_set": "steps", "group": "steps", "share_within_5_packets": 1.0}
+    rows = [row(ACCT), row("cubic"), row(ACCT, utilisation=0.5, **steps), row("cubic", **steps)]
+    found = expectations.judge(Evaluation(rows=rows)).learned
+    assert (found.answer, found.state, bool(found)) == ("partly", "partly", False)
+    assert found.headline == "Partly learned: 1 of 2 expectations hold"
+    (missed,) = found.details
+    assert missed.startswith("steps: ") and "utilisation 50.0 %, expected " in missed
 
 
 def test_faults_of_the_policy() -> None:
@@ -117,7 +135,9 @@ def test_faults_of_the_policy() -> None:
     verdict = expectations.judge(Evaluation(rows=rows, actions={"constant": {ACCT: counts.tolist()}}))
     assert any("constant: 4 in 100.0 %" in fault for fault in verdict.faults)
     assert any("learning brought nothing: acct α=1 always" in fault for fault in verdict.faults)
-    assert not verdict.learned and verdict.line.startswith("verdict: not learned: ")
+    # The expectation holds, so there is no red.
+    assert (verdict.learned.answer, verdict.learned.state) == ("partly", "partly")
+    assert verdict.learned.details == tuple(verdict.faults)
 
 
 def test_a_certain_policy_that_tells_zones_apart_is_no_constant() -> None:
@@ -157,5 +177,27 @@ def test_a_share_is_never_rounded_up(share: float) -> None:
     assert float(expectations._percent(share).split()[0]) / 100 <= share + 1e-12
 
 
-def test_no_expectation_no_verdict() -> None:
-    assert expectations.judge(Bare()).line == "verdict: none, no expectation was tested"
+def test_without_expectations_nothing_is_tested() -> None:
+    found = expectations.judge(Bare()).learned
+    assert (found.state, found.sentence) == ("neutral", "Not tested: the configuration expects nothing")
+
+
+def test_a_fault_without_a_tested_expectation_leaves_it_undecided() -> None:
+    found = learned([], ["the reward did not rise during training"])
+    assert (found.answer, found.state) == ("undecided", "partly")
+    assert found.sentence.endswith("; the reward did not rise during training")
+
+
+def test_a_rule_has_not_learned_whatever_it_meets() -> None:
+    held, missed = {"state": "holds"}, {"state": "does not hold", "group": "steps", "measured": "1", "target": "2"}
+    for items, start in (([held], "As expected, without"), ([held, missed], "Partly as"), ([missed], "Not as")):
+        assert learned(items, [], is_rule=True).sentence.startswith(start)
+
+
+def test_the_answers_of_several_policies_are_one_if_they_agree() -> None:
+    yes, no = simple_rule(None, is_rule=True), simple_rule(None)
+    both = of_several({"a": yes, "b": yes})
+    assert (both.answer, both.state) == ("yes", "neutral") and both.details == tuple(
+        f"{name}: {yes.sentence}" for name in "ab"
+    )
+    assert of_several({"a": yes, "b": no}).answer == "undecided"

@@ -1,19 +1,23 @@
-"""Whether a policy is worth its network: gains, their intervals, and the verdict that they lead to."""
+"""Whether a simple rule could do what a policy does: gains, their intervals, and the answer that they lead to."""
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 from ccarena.core.measurements import Source
+from ccarena.core.plain_data import plain
 from ccarena.eval.heldout.evaluation import Evaluation
 from ccarena.eval.heldout.expectations import judge
 from ccarena.eval.heldout.figures import of_trainings
 from ccarena.eval.heldout.gain import bootstrap, gain_of, over_trainings
 from ccarena.eval.heldout.rules import Rule
 from ccarena.eval.heldout.summary import gain_table, parts_table
+from ccarena.policies.answers import of_evaluation
 
 CONSTANT = Rule("constant", "2 always", {"constant": 1}, score=9.0)
 TABLE = Rule("by category", "by zone", {"by": "zone", "actions": [1, 0]}, score=10.0)
@@ -46,25 +50,69 @@ def evaluation(gain: float, seeds: int = 5, logarithmic: bool = False, **meta: A
     return Evaluation(scores=scores, meta=found)
 
 
-def test_a_policy_that_beats_every_rule_has_learned() -> None:
+def test_where_a_policy_beats_every_rule_no_rule_could_do_it() -> None:
     gain = gain_of(evaluation(gain=1.0))
     assert gain is not None and gain.better and gain.best is not None
     assert gain.best.label == "by zone", "the best on the tested links"
     assert gain.best.gain == pytest.approx(1 / 13.5, rel=0.05)
     assert gain.best.low < gain.best.gain < gain.best.high
-    assert gain.line.startswith("+7.") and gain.line.endswith("over the best rule (by zone)")
-    assert judge(evaluation(gain=1.0)).line == f"verdict: none, no expectation was tested; {gain.line}"
+    assert gain.answer.answer == "no" and gain.answer.state == "neutral"
+    assert gain.answer.sentence.startswith("No: the network earns +7.")
+    assert gain.answer.sentence.endswith("over the best rule (by zone)")
+    verdict = judge(evaluation(gain=1.0))
+    assert verdict.simple_rule == gain.answer and verdict.learned.answer == "not tested"
 
 
-def test_a_policy_that_does_not_is_not_worth_its_network() -> None:
-    result = evaluation(gain=0.0)
-    verdict = judge(result)
-    assert verdict.gain is not None and not verdict.gain.better and not verdict.learned
-    assert "not worth its network: " in verdict.line and "against the best rule (by zone)" in verdict.line
+@pytest.mark.parametrize(
+    ("gain", "noise", "seeds", "answer", "says"),
+    [
+        (0.0, 0.0, 5, "yes", r"Yes: a rule of two numbers does as well \(by zone\); the network earns \+0\.\d % \["),
+        (0.1, 0.0, 5, "yes", r"Yes: a rule of two numbers does nearly as well \(by zone\); the network earns \+0\."),
+        (-2.0, 0.0, 5, "yes", r"Yes: a rule of two numbers does better \(by zone\); the network earns −1\d % \["),
+        (1.0, 0.0, 5, "no", r"No: the network earns \+7\.\d % \[.*\] over the best rule \(by zone\)$"),
+        (
+            3.0,
+            9.0,
+            5,
+            "undecided",
+            r"Undecided: the network earns .* % \[−\d.*, \d.*\] over the best rule \(by zone\)$",
+        ),
+        (
+            1.0,
+            0.0,
+            2,
+            "undecided",
+            r"Undecided: the network earns .* over the best rule \(by zone\); 2 seeds, 5 decide$",
+        ),
+    ],
+)
+def test_could_a_simple_rule_do_it(gain: float, noise: float, seeds: int, answer: str, says: str) -> None:
+    result, rng = evaluation(gain=gain, seeds=seeds), np.random.default_rng(7)
+    for row in result.scores:
+        row["score"] += rng.normal(0, noise) if row["scheme"] == "mine" else 0.0
+    found = judge(result).simple_rule
+    assert found.answer == answer and re.match(says, found.sentence), found.sentence
+    assert found.state == ("partly" if answer == "undecided" else "neutral"), "never red"
+
+
+def test_the_rules_stand_beside_the_policy() -> None:
+    verdict = judge(evaluation(gain=0.0))
+    assert verdict.gain is not None and not verdict.gain.better
     head, rows = gain_table(verdict.gain)
     assert [row[0] for row in rows] == ["mine (policy)", "2 always", "by zone", "the tuned law"]
     assert rows[3][head.index("policy's gain [95 %]")] == LAW.missing
-    assert verdict.as_dict()["gain"]["better"] is False
+    data = verdict.as_dict()
+    assert data["gain"]["better"] is False
+    assert data["simple_rule"] == {"answer": "yes", "sentence": verdict.simple_rule.sentence}
+    assert data["learned"] == {"answer": "not tested", "sentence": verdict.learned.sentence}
+
+
+def test_an_artifact_has_the_same_answers_as_its_evaluation() -> None:
+    for result in (evaluation(gain=1.0), evaluation(gain=0.0), evaluation(gain=1.0, rules=[LAW.as_dict()])):
+        verdict = judge(result)
+        stored = json.loads(json.dumps(plain({"verdict": verdict.as_dict()})))
+        assert tuple(of_evaluation(stored)) == verdict.answers
+    assert of_evaluation({}) == of_evaluation({"verdict": "learned"}) == []
 
 
 def test_every_rule_has_to_be_beaten() -> None:
@@ -77,9 +125,8 @@ def test_every_rule_has_to_be_beaten() -> None:
     gain = gain_of(result)
     assert gain is not None and not gain.better and gain.best is not None and gain.best.label == "the law"
     assert gain.best.gain > 0 > gain.best.low
-    assert gain.line.endswith(
-        "against a rule that does worse on the mean, but not surely worse than the policy (the law)"
-    )
+    assert gain.answer.answer == "undecided"
+    assert gain.answer.sentence.endswith("over a rule that is worse on the mean, but not surely (the law)")
 
 
 def test_few_seeds_and_tested_training_links_are_said() -> None:
@@ -89,11 +136,14 @@ def test_few_seeds_and_tested_training_links_are_said() -> None:
     assert any("not held out" in note and seen[0] in note for note in notes)
 
 
-def test_where_nothing_could_be_searched_the_verdict_says_so() -> None:
+def test_where_nothing_could_be_searched_nothing_is_measured() -> None:
     gain = gain_of(evaluation(gain=1.0, rules=[LAW.as_dict()]))
     assert gain is not None and gain.best is None
-    assert gain.line == f"not compared with rules: law: {LAW.missing}"
-    assert gain_of(Evaluation(meta={"scheme": "mine"})) is None
+    assert gain.answer.sentence == f"Not measured: no rule was found (law: {LAW.missing})"
+    bare = Evaluation(meta={"scheme": "mine"})
+    assert gain_of(bare) is None
+    for answer in (gain.answer, judge(bare).simple_rule):
+        assert (answer.answer, answer.state) == ("not measured", "neutral")
 
 
 def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
@@ -177,12 +227,12 @@ def trainings(*gains: float) -> Evaluation:
 def test_one_lucky_training_is_no_proof_where_others_fail() -> None:
     (alike,) = over_trainings(trainings(1.0, 1.1, 0.9, 1.0, 1.0))
     assert alike.best.low > 0 and alike.best.label == "by zone" and alike.seeds == [1, 2, 3, 4, 5]
-    assert alike.line.endswith("over the best rule (by zone), 5 trainings")
+    assert alike.line.startswith("No: ") and alike.line.endswith("over the best rule (by zone); 5 trainings")
     (mixed,) = over_trainings(trainings(3.0, -1.0, 0.1, -0.5, 0.0))
     assert mixed.best.gain > 0 > mixed.best.low, "the mean is above the rule's, the interval is not"
-    assert mixed.line.startswith("not worth its network: +")
+    assert mixed.answer.answer == "undecided" and mixed.line.startswith("Undecided: the network earns +")
     (few,) = over_trainings(trainings(1.0, 1.0))
-    assert few.line.endswith("2 trainings; an interval is believed from 5 trainings on")
+    assert few.answer.answer == "undecided" and few.line.endswith("over the best rule (by zone); 2 trainings, 5 decide")
     assert over_trainings(evaluation(gain=1.0)) == []
 
 
