@@ -3,7 +3,7 @@
     import ccarena
 
     results = ccarena.run("scenario.yaml", seeds=5)         # or a dictionary, or a list of scenarios
-    results.flows(), results.summary(), results.plot()
+    results.flows(), results.summary(), results.plot("scatter", "scatter.pdf")
     ccarena.train("acct", out="runs/acct")
     ccarena.evaluate("runs/acct", "cubic", "bbr").summary()
     ccarena.compete("cubic", "bbr", links=["48mbps,20ms,1bdp"]).summary()

@@ -6,18 +6,24 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from ccarena.commands import paper_plots
 from ccarena.core.arguments import number
-from ccarena.core.outputs import Output, folder
+from ccarena.core.outputs import folder
 from ccarena.core.terminal import command_line, print_table
 from ccarena.errors import ConfigError
 from ccarena.eval.compete import bottlenecks
 from ccarena.eval.compete.competition import PAGE, RESULT, ROWS, check_plot, compete
 from ccarena.eval.compete.lineup import GROUPS
+from ccarena.eval.compete.paper_plots import HEAT_MAP
 from ccarena.eval.compete.tables import HEAD, cells, summarise
+from ccarena.scenarios import row_plots
 from ccarena.scenarios.entrants import GRAMMAR
-from ccarena.traces.given import UNUSED, add_options, of_options
+from ccarena.traces import given
+from ccarena.traces.given import add_options, of_options
 
 __all__ = ["UNUSED", "add_parser", "run"]
+
+UNUSED = (*given.UNUSED, *paper_plots.UNUSED)
 
 
 def add_parser(subparsers: Any, **kwargs: Any) -> None:
@@ -64,9 +70,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "--out", type=folder, default=Path("runs", "compete"), metavar="DIR",
         help=f"folder for {ROWS}, {RESULT} and {PAGE} (runs/compete)",
     )  # fmt: skip
-    parser.add_argument(
-        "--plot", type=Output(".html"), metavar="FILE", help="the heat map as .svg, .png, .pdf or .html"
-    )
+    paper_plots.add_options(parser, (HEAT_MAP, *row_plots.KINDS), HEAT_MAP)
     parser.add_argument("--json", action="store_true", help="print the result as JSON instead of tables")
 
 
@@ -76,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"--threads {args.threads}: expected at least 1")
     over = of_options(args)
     if args.plot is not None:
-        check_plot(args.plot, args.entries)
+        check_plot(args.plot, args.kind, args.entries)
     result = compete(
         *args.entries,
         links=args.link,
@@ -93,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
     )
     result.write(args.out, repeat=[command_line(args)])
     if args.plot is not None:
-        result.plot(args.plot)
+        result.plot(args.kind, args.plot)
     if args.json:
         print((args.out / RESULT).read_text("utf-8"), end="")
         return 0

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ccarena.commands import executors
+from ccarena.commands import executors, paper_plots
 from ccarena.core import measurements
 from ccarena.core.arguments import Unused
 from ccarena.core.files import check_file
@@ -18,9 +18,11 @@ from ccarena.core.terminal import command_line, print_table, visible
 from ccarena.errors import ConfigError
 from ccarena.eval.heldout.links import LINK_SETS
 from ccarena.executors import Threads
+from ccarena.pages.paper_files import check
 from ccarena.runs.run_folder import EVALUATION, PAGE, ROWS, SUMMARY
 from ccarena.scenarios.backends import BACKENDS, SIM
 from ccarena.scenarios.entrants import GRAMMAR, HELP, parse
+from ccarena.scenarios.plots import KINDS
 from ccarena.traces import given as given_traces
 from ccarena.traces.given import add_options, of_options
 
@@ -32,6 +34,7 @@ __all__ = ["UNUSED", "add_parser", "run"]
 UNUSED = (
     *given_traces.UNUSED,
     *executors.UNUSED,
+    *paper_plots.UNUSED,
     Unused(("threads",), lambda args: args.executor != "local", "beside --executor ray, which uses every core"),
     Unused(("link_sets", "traces"), lambda args: args.scenario is not None, "beside --scenario, which has its links"),
     Unused(("schemes",), lambda args: args.scenario is not None, "beside --scenario, whose flows name their schemes"),
@@ -87,6 +90,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     parser.add_argument(
         "--out", type=folder, metavar="DIR", help="folder for results (eval/ beside the policy, or in runs/)"
     )
+    paper_plots.add_options(parser, KINDS, None)
     parser.add_argument(
         "--record",
         type=kept,
@@ -102,6 +106,9 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError(f"--threads {args.threads}: expected at least 1")
     if args.record is not None:
         check_file(args.record)
+    if args.plot is not None:
+        check(args.plot)
+        check_file(args.plot)
     over = of_options(args)
     threads = args.threads or BACKENDS[args.backend].at_once(2)
     if args.scenario is not None:
@@ -126,6 +133,8 @@ def run(args: argparse.Namespace) -> int:
     )
     if args.record is not None:
         _record(args, outcome)
+    if args.plot is not None:
+        outcome.plot(args.kind or "scatter", args.plot)
     if args.json:
         print((out / EVALUATION).read_text("utf-8"), end="")
         return 0
@@ -181,6 +190,8 @@ def _scenario(args: argparse.Namespace) -> None:
         duration_s=args.duration_s,
         threads=args.threads,
         executor=None if args.executor == "local" else executors.of_options(args, Threads(1)),
+        plot=args.plot,
+        kind=args.kind or "rate",
         as_json=args.json,
         repeat=[command_line(args)],
     )

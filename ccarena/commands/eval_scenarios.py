@@ -41,12 +41,15 @@ def show_scenario(
     duration_s: float | None = None,
     threads: int | None = None,
     executor: Executor | None = None,
+    plot: Path | None = None,
+    kind: str = "rate",
     as_json: bool = False,
     repeat: Sequence[str] = (),
 ) -> None:
     """Runs the scenario in the file `path`, writes tables and a page to `out`, and prints a row of figures per flow.
 
-    Arguments and errors are those of `ccarena.run`; `repeat` are the shell lines that repeat this.
+    A plot of `kind` goes to the file `plot`. Other arguments and errors are those of `ccarena.run`; `repeat` are the
+    shell lines that repeat this.
     """
     document = read_scenario(path)
     check_writable(out)
@@ -62,6 +65,8 @@ def show_scenario(
         progress=True,
     )
     written = results.write(out, title=path.name, repeat=repeat)
+    if plot is not None:
+        results.plot(kind, plot)
     if as_json:
         print(json.dumps(plain(flow_rows(results)), indent=1))
         return

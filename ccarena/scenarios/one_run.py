@@ -29,6 +29,8 @@ class Run:
     """Document of the run, with every default filled in (docs/scenario.md)."""
     result: Mapping[str, Any]
     """Measurements of the run, in the layout of docs/results.md."""
+    axes: Mapping[str, Any] = field(default_factory=dict)
+    """Values of the sweep's axes, which are columns of the tables."""
     _made: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def once(self, name: Any, make: Callable[[Run], _Made]) -> _Made:
@@ -61,7 +63,9 @@ def checked(document: Mapping[str, Any]) -> dict[str, Any]:
     return filled
 
 
-def perform(document: Mapping[str, Any], backend: str, name: str = "scenario") -> Run:
+def perform(
+    document: Mapping[str, Any], backend: str, name: str = "scenario", axes: Mapping[str, Any] | None = None
+) -> Run:
     """Runs a scenario, with its own seed. Raises what the backend does."""
     filled = checked(document)
-    return Run(name, int(filled["seed"]), backend, filled, backends.execute(document, backend))
+    return Run(name, int(filled["seed"]), backend, filled, backends.execute(document, backend), axes or {})

@@ -5,21 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-import numpy as np
-
-from ccarena.core.columns import Columns
 from ccarena.eval.measure.figure_text import UNKNOWN, heading
 from ccarena.eval.measure.table import FIGURES, columns
 from ccarena.pages import Block, Callout, Choice, Code, Details, Figure, Items, Page, Section, Table, charts
 from ccarena.pages.over_time import Course, over_time
 from ccarena.scenarios.backends import BACKENDS
 from ccarena.scenarios.one_run import Run
+from ccarena.scenarios.over_time import MOST_LINES, binned
 from ccarena.scenarios.tables import (
     GIVEN,
     MOST_SHOWN,
     REPEATS,
-    flow_series,
-    link_series,
     notes,
     repeats,
     shortened,
@@ -30,12 +26,6 @@ __all__ = ["figure", "results_page"]
 
 MOST_DRAWN = 12
 """Most scenarios that are drawn over time: each adds to the page's size."""
-LEAST_BIN_S = 0.1
-"""Shortest bin, s: in shorter ones, single packets make a rate jump."""
-MOST_BINS = 400
-"""Most bins of one line."""
-MOST_LINES = 24
-"""Most flows that are drawn over time, and most links."""
 MOST_SAID = 12
 """Most flows that the findings name."""
 
@@ -109,39 +99,17 @@ def _in_words(scenario: str, head: Sequence[str], row: Sequence[str]) -> str:
 
 def figure(run: Run) -> Figure:
     """Returns every flow's rate, the capacity of the first flow's first link, and the links' mean queueing delay."""
-    flows, links = flow_series(run, MOST_LINES), link_series(run)
-    way = run.document["flows"][0]["path"][0]
-    of_link = next(link for link in links if len(link["link"]) and link["link"][0] == way)
-    step_s = float(run.document["record"]["bin_ms"]) * 1e-3
-    every = max(1, round(LEAST_BIN_S / step_s), -(-len(of_link["time_s"]) // MOST_BINS))
-    bin_s = every * step_s
+    found = binned(run)
     courses = [
-        Course(
-            f"{flow['flow'][0]} ({flow['scheme'][0]})",
-            charts.style(index),
-            _means(flow["received_mbps"], every).tolist(),
-            None,
-        )
-        for index, flow in enumerate(flow for flow in flows if len(flow["time_s"]))
+        Course(name, charts.style(index), rates.tolist())
+        for index, (name, rates) in enumerate(found.rates_mbps.items())
     ]
     queues = [
-        Course(f"queue of {link['link'][0]}", charts.style(len(courses) + index), None, _delays(link, every))
-        for index, link in enumerate(link for link in links[:MOST_LINES] if len(link["time_s"]))
+        Course(f"queue of {name}", charts.style(len(courses) + index), None, delays.tolist())
+        for index, (name, delays) in enumerate(found.delays_ms.items())
     ]
     caption = "" if len(run.result["flows"]) <= MOST_LINES else f"The first {MOST_LINES} flows are drawn. "
-    caption += f"Grey is the capacity of {way}; the delay is the mean of what left in each bin of {bin_s:g} s."
+    caption += f"Grey is the capacity of {found.capacity_of}; "
+    caption += f"the delay is the mean of what left in each bin of {found.bin_s:g} s."
     label = f"{run.scenario}, seed {run.seed}"
-    return over_time(label, bin_s, _means(of_link["capacity_mbps"], every), [*courses, *queues], caption=caption)
-
-
-def _delays(link: Columns, every: int) -> list[float | None]:
-    return [None if np.isnan(ms) else float(ms) for ms in _means(link["queueing_delay_ms"], every)]
-
-
-def _means(values: np.ndarray, every: int) -> np.ndarray:
-    """Returns means over `every` consecutive values without the NaNs; NaN if all are."""
-    starts = np.arange(0, values.size, every)
-    known = np.isfinite(values)
-    counts = np.add.reduceat(known.astype(np.float64), starts)
-    sums = np.add.reduceat(np.where(known, values, 0.0), starts)
-    return np.divide(sums, counts, out=np.full(starts.size, np.nan), where=counts > 0)
+    return over_time(label, found.bin_s, found.capacity_mbps, [*courses, *queues], caption=caption)

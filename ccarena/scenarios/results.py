@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from ccarena.core.columns import Columns, as_csv, as_pandas, as_polars
 from ccarena.core.files import write_atomically
 from ccarena.errors import ConfigError, did_you_mean
-from ccarena.pages import Page, Section, images, write
+from ccarena.pages import Page, Section, images, paper_files, write
 from ccarena.runs.run_folder import PAGE
 from ccarena.scenarios import tables
 from ccarena.scenarios.one_run import Run
@@ -19,6 +19,10 @@ from ccarena.scenarios.one_run import Run
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
+
+    from ccarena.pages.paper import PaperFigure
+    from ccarena.pages.paper_files import Width
+    from ccarena.scenarios.row_plots import Ellipse
 
 __all__ = ["Results"]
 
@@ -97,12 +101,54 @@ class Results:
             raise ConfigError(f'no table "{table}"{did_you_mean(table, tables.TABLES)}')
         return tables.TABLES[table](self.runs)
 
-    def plot(self, path: str | os.PathLike[str] | None = None, run: int = 0) -> Page:
-        """Plots rates and capacity, and queueing delay, over time, of run number `run`; writes the page to `path` if
-        given.
+    def plot(
+        self,
+        kind: str = "rate",
+        path: str | os.PathLike[str] | None = None,
+        *,
+        figure: str | None = None,
+        x: str | None = None,
+        by: str | Sequence[str] | None = None,
+        run: int | None = None,
+        ellipse: Ellipse | None = "mean",
+        width: Width = "column",
+    ) -> PaperFigure:
+        """Returns a plot for a paper, a matplotlib figure, and writes it to `path` if given.
 
-        A notebook shows the page. The path ends in .html, or in .svg, .png or .pdf, which need Chrome or Chromium.
-        Raises ConfigError for another suffix, MissingDependencyError without a browser.
+        | kind | shows | `figure` unless given |
+        |---|---|---|
+        | `rate` | one run: each flow's rate over time, in front of the capacity | |
+        | `delay` | one run: the links' mean queueing delay over time | |
+        | `scatter` | each entrant's throughput against its delay, better up and right | `throughput_mbps` |
+        | `cdf` | distribution of packets' queueing delays, or of a figure over runs | |
+        | `bar` | mean of a figure, with Student's 95 % interval over seeds | `throughput_mbps` |
+        | `line` | mean of a figure over the column `x`, with the same interval | `throughput_mbps` |
+
+        Arguments:
+            kind: one of the table.
+            path: ends in .pdf, .svg or .png. The same results give the same bytes.
+            figure: a figure (docs/figures.md); see the table.
+            x: figure on the x axis of a scatter plot (`queueing_delay_p95_ms`), or column of a line plot.
+            by: column, or columns, that tell entrants apart; as little of flow, scheme and scenario as does if None.
+            run: number of the run of `rate` and `delay` (0).
+            ellipse: of a scatter plot. "mean": the 95 % confidence region of the mean (Hotelling's T²) over seeds, of
+                which it takes three; "runs": one standard deviation of the runs, as in papers on Remy and Sprout; None.
+            width: "column" (3.33 inches) or "page" (7 inches).
+
+        Raises ConfigError for arguments and if nothing is to be drawn, MissingDependencyError without matplotlib.
+        """
+        from ccarena.scenarios import plots
+
+        target = paper_files.check(path, width)
+        drawn = plots.plot(self.runs, kind, figure=figure, x=x, by=by, run=run, ellipse=ellipse, width=width)
+        return drawn.write(target)
+
+    def page(self, path: str | os.PathLike[str] | None = None, run: int = 0) -> Page:
+        """Returns rates, capacity and queueing delay of run number `run` over time as a page, which a notebook shows;
+        writes it to `path` if given.
+
+        The path ends in .html, or in .svg, .png or .pdf, which need Chrome or Chromium. Raises ConfigError for another
+        suffix, MissingDependencyError without a browser.
         """
         from ccarena.scenarios.page import figure
 

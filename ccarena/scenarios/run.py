@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ccarena.core.files import check_writable
 from ccarena.core.machine import usable_cores
@@ -23,7 +23,9 @@ from ccarena.scenarios.entrants import PolicyLike, find_policy
 from ccarena.scenarios.flows import enter
 from ccarena.scenarios.one_run import Run, checked, perform
 from ccarena.scenarios.results import Results
-from ccarena.scenarios.scenario import give_policy, read_scenario, resolve
+from ccarena.scenarios.scenario import give_policy, read_file, resolve
+from ccarena.scenarios.sweep import Sweep, expanded
+from ccarena.scenarios.tables import COLUMNS
 from ccarena.scenarios.types import Scenario
 from ccarena.traces.recorded import started
 
@@ -38,6 +40,7 @@ MOST_RUNS = 1_000_000
 def run(
     scenario: ScenarioLike | Sequence[ScenarioLike],
     *,
+    sweep: Sweep | None = None,
     backend: str = SIM,
     seeds: int | Iterable[int] | None = None,
     policies: PolicyLike | Sequence[PolicyLike] | None = None,
@@ -56,6 +59,10 @@ def run(
 
     Arguments:
         scenario: a document (docs/scenario.md) as dictionary, the path of its file, or a list of those.
+        sweep: axes with their values, such as `{"rtt_ms": [10, 50], "entrant": ["cubic", "bbr"]}`. Each combination
+            runs once per seed: it replaces `${rtt_ms}` in the documents, where arithmetic is allowed, too
+            (docs/python.md). Axes are columns of the tables. Values with fields have names:
+            `{"queue": {"short": {"type": "droptail", "packets": 9}}}`.
         backend: `sim`, the simulator; over emulated links, in real time and as root, `kernel` (Linux TCP) and `quic`.
         seeds: None runs each scenario with its own seed, 1 unless it says otherwise; a number n with its own seed and
             the n - 1 after it; a list with those.
@@ -75,15 +82,17 @@ def run(
     and key; in real time MachineError or RunnerError.
     """
     place = backends.find(backend)
-    documents = _documents(scenario, names, duration_s)
+    documents = _documents(scenario, names, duration_s, sweep or {})
     if threads is not None and threads < 1:
         raise ConfigError(f"threads = {threads}: expected at least 1")
     with ExitStack() as stack:
-        _give_policies(documents, _files(policies, stack))
-        planned = []
-        for name, document in documents.items():
+        _give_policies({name: each.document for name, each in documents.items()}, _files(policies, stack))
+        planned: list[_Planned] = []
+        for name, (document, axes) in documents.items():
             checked = _checked(name, _recorded(_entered(name, document), packets))
-            planned += [(name, of_seed(checked, document, seed)) for seed in _seeds(seeds, int(checked["seed"]))]
+            _check_axes(name, axes, checked)
+            own = _seeds(seeds, int(checked["seed"]))
+            planned += [_Planned(name, of_seed(checked, document, seed), axes) for seed in own]
             if len(planned) > MOST_RUNS:
                 raise ConfigError(f"more than {MOST_RUNS:,} runs are asked for; run fewer seeds or scenarios at a time")
         if out is not None:
@@ -101,18 +110,35 @@ def run(
     return results
 
 
-def _run(planned: tuple[str, dict[str, Any]], backend: str) -> Run:
-    name, document = planned
+class _Named(NamedTuple):
+    """Document and the values of the sweep's axes in it."""
+
+    document: dict[str, Any]
+    axes: Mapping[str, Any]
+
+
+class _Planned(NamedTuple):
+    """Run to be made."""
+
+    name: str
+    document: dict[str, Any]
+    axes: Mapping[str, Any]
+
+
+def _run(planned: _Planned, backend: str) -> Run:
     try:
-        return perform(document, backend, name)
+        return perform(planned.document, backend, planned.name, planned.axes)
     except CcarenaError as error:
-        raise type(error)(f"{name}, seed {document['seed']}: {error}") from error
+        raise type(error)(f"{planned.name}, seed {planned.document['seed']}: {error}") from error
 
 
 def _documents(
-    scenario: ScenarioLike | Sequence[ScenarioLike], names: Sequence[str] | None, duration_s: float | None
-) -> dict[str, dict[str, Any]]:
-    """Returns copies of the documents by name, unchecked."""
+    scenario: ScenarioLike | Sequence[ScenarioLike],
+    names: Sequence[str] | None,
+    duration_s: float | None,
+    sweep: Sweep,
+) -> dict[str, _Named]:
+    """Returns copies of the documents by name, unchecked, one for each cell of the sweep."""
     one = isinstance(scenario, (str, os.PathLike, Mapping))
     given: list[Any] = [scenario] if one else list(scenario)  # type: ignore[arg-type]
     if not given:
@@ -121,21 +147,35 @@ def _documents(
         raise ConfigError(f"names = {list(names)}: expected {len(given)} different names, one for each scenario")
     if duration_s is not None and not 0 < duration_s < math.inf:
         raise ConfigError(f"duration_s = {duration_s}: expected a time above 0, in seconds")
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, _Named] = {}
     for index, each in enumerate(given):
+        folder = Path()
         if isinstance(each, (str, os.PathLike)):
-            own, document = Path(each).name, read_scenario(Path(each))
+            own, raw, folder = Path(each).name, read_file(Path(each)), Path(each).parent
             own = own if own not in found else str(each)
         elif isinstance(each, Mapping):
-            own, document = "scenario" if one else f"scenario {index}", resolve(_copied(each))
+            own, raw = "scenario" if one else f"scenario {index}", _copied(each)
         else:
             expected = "expected a document (a mapping) or the path of its file"
             raise ScenarioError(f"scenario {index}: found {type(each).__name__}; {expected}")
         name = names[index] if names is not None else own
-        if name in found:
-            raise ConfigError(f'"{name}" is given twice; run it once, with more seeds')
-        found[name] = document if duration_s is None else {**document, "duration_s": duration_s}
+        for label, document, axes in expanded(name, raw, sweep, MOST_RUNS):
+            if label in found:
+                raise ConfigError(f'"{label}" is given twice; run it once, with more seeds')
+            document = resolve(document, folder)
+            found[label] = _Named(document if duration_s is None else {**document, "duration_s": duration_s}, axes)
     return found
+
+
+def _check_axes(name: str, axes: Mapping[str, Any], checked: Mapping[str, Any]) -> None:
+    """Raises ConfigError if an axis has the name of another column of the tables.
+
+    "scheme" is allowed if it says the scheme of all flows.
+    """
+    for axis, value in axes.items():
+        same = axis == "scheme" and all(flow["scheme"] == value for flow in checked["flows"])
+        if axis in COLUMNS and not same:
+            raise ConfigError(f"{name}: sweep.{axis}: tables have a column of this name; call the axis otherwise")
 
 
 def _copied(node: Any) -> Any:

@@ -16,7 +16,7 @@ from ccarena.configs.spec_files import digest_of, is_file, read_spec
 from ccarena.core.reader import read_data
 from ccarena.errors import ConfigError, ScenarioError
 
-__all__ = ["flows_of", "give_policy", "read_scenario", "resolve", "scenario_json"]
+__all__ = ["flows_of", "give_policy", "read_file", "read_scenario", "resolve", "scenario_json"]
 
 
 def read_scenario(path: Path) -> dict[str, Any]:
@@ -25,6 +25,11 @@ def read_scenario(path: Path) -> dict[str, Any]:
 
     Traces and specs may be given as `resolve` says, relative to this file.
     """
+    return resolve(read_file(path), path.parent)
+
+
+def read_file(path: Path) -> dict[str, Any]:
+    """Reads a scenario document as it stands in the file. Raises ScenarioError."""
     try:
         document = read_data(path)
     except OSError as error:
@@ -34,7 +39,7 @@ def read_scenario(path: Path) -> dict[str, Any]:
     if not isinstance(document, dict):
         found = "nothing" if document is None else type(document).__name__
         raise ScenarioError(f"{path}: a scenario is a mapping with `links` and `flows`, found {found}")
-    return resolve(document, path.parent)
+    return document
 
 
 def resolve(document: dict[str, Any], folder: Path = Path()) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from ccarena.scenarios import backends
 from ccarena.scenarios.one_run import Run
 
 __all__ = [
+    "COLUMNS",
     "GIVEN",
     "MOST_SHOWN",
     "REPEATS",
@@ -41,6 +42,11 @@ GIVEN = frozenset(
     {record.PACKETS, record.SERIES, record.RECEIVED, record.COUNTERS, record.TRACE, record.FLOWS, record.REQUIREMENT}
 )
 """Needs of figures that scenarios may meet; a figure whose needs its run does not meet is NaN."""
+COLUMNS = frozenset(
+    {*("scenario", "seed", "backend", "valid", "flow", "scheme", "link", "time_s", "figure", "unit", "mean", "low"),
+     *("high", "n", "bytes", "fate"), *FIGURES}
+)  # fmt: skip
+"""Columns of tables, which no axis of a sweep may be called."""
 SHOWN = (
     *("throughput_mbps", "goodput_mbps", "utilisation", "queueing_delay_mean_ms", "queueing_delay_p95_ms"),
     *("signal_delay_p95_ms", "loss_share", "queue_drop_share", "satisfaction_goodput"),
@@ -182,25 +188,27 @@ def _packets(runs: Iterable[Run]) -> Columns:
 def _summary(runs: Sequence[Run]) -> Columns:
     known = [row for row in flow_rows(runs) if row.get("valid", True)]
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    axes = dict.fromkeys(axis for run in runs for axis in run.axes)
+    keys = dict.fromkeys(("scenario", *axes, "backend", "flow", "scheme", "link"))
     for row in known:
-        groups.setdefault(tuple(row[key] for key in ("scenario", "backend", "flow", "scheme", "link")), []).append(row)
+        groups.setdefault(tuple(row[key] for key in keys), []).append(row)
     rows = []
-    for (scenario, backend, flow, scheme, link), mine in groups.items():
+    for group, mine in groups.items():
+        head = dict(zip(keys, group, strict=True))
         for figure, about in FIGURES.items():
             interval = confidence_interval([row.get(figure, math.nan) for row in mine])
             if interval.n:
-                head = {"scenario": scenario, "backend": backend, "flow": flow, "scheme": scheme, "link": link}
                 values = {"mean": interval.mean, "low": interval.low, "high": interval.high, "n": interval.n}
                 rows.append({**head, "figure": figure, "unit": about.unit, **values})
     return of_rows(rows)
 
 
 def _about(run: Run) -> dict[str, Any]:
-    return {"scenario": run.scenario, "seed": run.seed, "backend": run.backend}
+    return {"scenario": run.scenario, **run.axes, "seed": run.seed, "backend": run.backend}
 
 
 def _head(run: Run, rows: int, **names: str) -> Columns:
-    head = {"scenario": run.scenario, "seed": run.seed, **names}
+    head = {"scenario": run.scenario, **run.axes, "seed": run.seed, **names}
     return {name: np.full(rows, value) for name, value in head.items()}
 
 

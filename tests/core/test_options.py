@@ -110,6 +110,8 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--executor": more("eval", "--executor ray"),
         "--ray-address": more("eval --executor ray", "--ray-address head:6379"),
         "--out": more("eval", "--out elsewhere"),
+        "--plot": more(EVAL, "--plot picture.svg", whole=True),
+        "--kind": more(f"{EVAL} --plot picture.svg", "--kind bar", whole=True),
         "--record": more(
             "eval policy.safetensors --link-sets slides --seeds 1 --duration-s 1", "--record figures.json", whole=True
         ),
@@ -130,7 +132,8 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--seeds": more("compete reno cubic", "--seeds 1"),
         "--threads": more("compete reno cubic", "--threads 1"),
         "--out": more("compete reno cubic", "--out elsewhere"),
-        "--plot": more(COMPETE, "--plot picture.html", whole=True),
+        "--plot": more(COMPETE, "--plot picture.svg", whole=True),
+        "--kind": more(f"{COMPETE} --plot picture.svg", "--kind bar", whole=True),
         "--json": more(COMPETE, "--json", whole=True),
     },
     "leaderboard run": {

@@ -177,8 +177,8 @@ def test_policies_decide_for_their_scheme_and_no_other(tmp_path: Path) -> None:
         ccarena.run(mine, policies=["absent"])
 
 
-def test_the_plot_shows_capacity_rates_and_queue(results: Results, tmp_path: Path) -> None:
-    page = results.plot(tmp_path / "plot.html", run=1)
+def test_the_page_shows_capacity_rates_and_queue(results: Results, tmp_path: Path) -> None:
+    page = results.page(tmp_path / "plot.html", run=1)
     (drawn,) = page.sections[0].blocks
     names = [trace["name"] for chart in drawn.charts for trace in chart.traces]
     assert names == ["capacity", "flow0 (cubic)", "flow1 (bbr)", "queue of link0"]
@@ -187,7 +187,7 @@ def test_the_plot_shows_capacity_rates_and_queue(results: Results, tmp_path: Pat
     assert 'aria-label="scenario 0, seed' in (tmp_path / "plot.html").read_text("utf-8")
     assert "<iframe" in page._repr_html_()
     with pytest.raises(ConfigError, match="run = 6: expected 0 to 5"):
-        results.plot(run=6)
+        results.page(run=6)
 
 
 def test_a_missing_library_is_named_with_its_extra(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:

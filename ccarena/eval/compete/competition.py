@@ -20,15 +20,21 @@ from ccarena.eval.compete import bottlenecks
 from ccarena.eval.compete.lineup import line_up, marked
 from ccarena.eval.compete.matches import Plan
 from ccarena.eval.compete.matches import compete as run_matches
-from ccarena.eval.compete.page import competition_page, heat_maps
+from ccarena.eval.compete.page import competition_page
+from ccarena.eval.compete.paper_plots import HEAT_MAP, heat_map
 from ccarena.eval.compete.tables import Matrix, matrices, summarise
-from ccarena.pages import Page, images, write
+from ccarena.pages import Page, paper_files, write
+from ccarena.scenarios import row_plots
 from ccarena.scenarios.entrants import EntrantLike
 from ccarena.traces.given import TraceLinks
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
+
+    from ccarena.pages.paper import PaperFigure
+    from ccarena.pages.paper_files import Width
+    from ccarena.scenarios.row_plots import Ellipse
 
 __all__ = ["PAGE", "RESULT", "ROWS", "Competition", "compete"]
 
@@ -84,19 +90,37 @@ class Competition:
         result = self.result()
         return competition_page(result["meta"], summarise(self.flows), self.matrices(), repeat)
 
-    def plot(self, path: str | os.PathLike[str] | None = None) -> Page:
-        """Plots heat maps of shares and harm of every pair; writes them to `path` if given. A notebook shows the page.
+    def plot(
+        self,
+        kind: str = HEAT_MAP,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        figure: str | None = None,
+        x: str | None = None,
+        by: str = "entrant",
+        link: str | None = None,
+        ellipse: Ellipse | None = "mean",
+        width: Width = "page",
+    ) -> PaperFigure:
+        """Returns a plot for a paper, a matplotlib figure, and writes it to `path` if given.
 
-        The path ends in .html, or in .svg, .png or .pdf, which need Chrome or Chromium. Raises ConfigError if no pair
-        was run or for another suffix, MissingDependencyError without a browser.
+        Kinds are `heat-map`, shares and harm of every pair on a link, and `scatter`, `cdf`, `bar` and `line` of all
+        flows. `ccarena.Results.plot` describes these and their arguments. `by` is a column of `rows`. `link` names the
+        link of the heat map (the first one), or restricts other plots to it.
+
+        Raises ConfigError for arguments and if nothing is to be drawn, MissingDependencyError without matplotlib.
         """
-        found = self.matrices()
-        if not found:
-            raise ConfigError("no pair was run, and a heat map shows pairs; name two entries or more")
-        page = self.page()
-        if path is not None:
-            images.save(Path(path), page, heat_maps(found))
-        return page
+        target = paper_files.check(path, width)
+        row_plots.check_kind(
+            kind, (HEAT_MAP, *row_plots.KINDS), ": compete keeps no series; ccarena.run draws a match over time"
+        )
+        if link is not None and link not in (known := [b.name for b in self.plan.bottlenecks]):
+            raise ConfigError(f'link = "{link}": no such link{did_you_mean(link, known)}')
+        if kind == HEAT_MAP:
+            return heat_map(self.matrices(), link, width).write(target)
+        rows = of_rows([row for row in self.flows if link in (None, row["link"])])
+        plotted = row_plots.Plotted.by(rows, by)
+        return row_plots.of_rows(kind, plotted, figure=figure, x=x, ellipse=ellipse, width=width).write(target)
 
     def write(self, folder: str | os.PathLike[str], complete: bool = True, repeat: Sequence[str] = ()) -> list[Path]:
         """Writes rows, result and page to `folder`, and returns the paths of the files.
@@ -210,9 +234,9 @@ def compete(
     return result
 
 
-def check_plot(path: Path, plan_entries: Sequence[str]) -> None:
-    """Raises ConfigError before anything runs if a heat map cannot be written to `path`, or would show nothing."""
-    images.check_suffix(path)
+def check_plot(path: Path, kind: str, plan_entries: Sequence[str]) -> None:
+    """Raises ConfigError before anything runs if a plot cannot be written to `path`, or would show nothing."""
+    paper_files.check(path)
     check_file(path)
-    if not plan_entries:
+    if kind == HEAT_MAP and not plan_entries:
         raise ConfigError("--plot: no pair is run, and a heat map shows pairs; name two entries or more")

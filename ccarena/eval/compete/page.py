@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ccarena.eval.compete.tables import WIDE_HEAD, Matrix, number, wide_cells
 from ccarena.pages import Axis, Block, Chart, Choice, Figure, Items, Page, Section, Table, charts
 
-__all__ = ["competition_page", "heat_maps"]
+__all__ = ["HARM", "PANELS", "SHARES", "competition_page", "heat_maps", "shade"]
 
 # Orange and blue stay apart for colour-blind readers; the middle is a fair share.
 SHARES = ("#b35806", "#f1a340", "#f7f7f7", "#67a9cf", "#2166ac")
@@ -84,14 +84,14 @@ def heat_maps(found: Sequence[Matrix]) -> list[Figure]:
 
 def _map(matrix: Matrix, key: str, title: str) -> Chart:
     value, names = matrix.figures[key], matrix.entrants
-    shade = _against_fair(value, matrix.fair) if key == "share" else np.clip(value, 0.0, 1.0)
+    shades = shade(matrix, key)
     known = np.isfinite(value)
     size = len(names)
     colours = SHARES if key == "share" else HARM
     cells = charts.cells(
         names,
         size,
-        [[charts.ramp(colours, shade[i, j]) if known[i, j] else "" for j in range(size)] for i in range(size)],
+        [[charts.ramp(colours, shades[i, j]) if known[i, j] else "" for j in range(size)] for i in range(size)],
         [[number(100 * value[i, j], 0) if known[i, j] else "" for j in range(size)] for i in range(size)],
         [
             [f"{name} beside {other}: {number(100 * value[i, j], 1)} %" for j, other in enumerate(names)]
@@ -141,6 +141,12 @@ def _findings(summary: Sequence[Mapping[str, Any]]) -> list[Block]:
 def _other(entry: Mapping[str, Any]) -> str:
     first, second = entry["match"].split("+")
     return str(second if first == entry["entrant"] else first)
+
+
+def shade(matrix: Matrix, key: str) -> NDArray[np.float64]:
+    """Returns the place of each cell's colour, 0 to 1, on `SHARES` or `HARM`."""
+    value = matrix.figures[key]
+    return _against_fair(value, matrix.fair) if key == "share" else np.clip(value, 0.0, 1.0)
 
 
 def _against_fair(share: NDArray[np.float64], fair: NDArray[np.float64]) -> NDArray[np.float64]:

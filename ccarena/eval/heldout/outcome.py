@@ -19,14 +19,16 @@ from ccarena.eval.heldout.evaluation import Evaluation
 from ccarena.eval.heldout.expectations import Verdict, judge, together
 from ccarena.eval.heldout.gain import Trainings, over_trainings
 from ccarena.eval.heldout.page import repeat_command
+from ccarena.eval.heldout.paper_plots import OVER_TIME, paper_over_time
 from ccarena.eval.heldout.plots import throughput_delay
 from ccarena.eval.heldout.summary import mean_rows
 from ccarena.eval.heldout.training_run import write_outcome
 from ccarena.eval.measure.table import FIGURES
 from ccarena.executors import Executor
-from ccarena.pages import Page, Section, images
+from ccarena.pages import Page, Section, images, paper_files
 from ccarena.policies.artifact import count_test
 from ccarena.runs.run_folder import CONFIG, PROGRESS, ROWS, SUMMARY, read_progress
+from ccarena.scenarios import row_plots
 from ccarena.scenarios.backends import SIM, find
 from ccarena.scenarios.entrants import EntrantLike, line_up
 from ccarena.traces.given import TraceLinks
@@ -34,6 +36,10 @@ from ccarena.traces.given import TraceLinks
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
+
+    from ccarena.pages.paper import PaperFigure
+    from ccarena.pages.paper_files import Width
+    from ccarena.scenarios.row_plots import Ellipse
 
 __all__ = ["Outcome", "evaluate"]
 
@@ -93,11 +99,40 @@ class Outcome:
             return of_rows(mean_rows(self.evaluation))
         raise ConfigError(f'no table "{table}"{did_you_mean(table, ("rows", "summary"))}')
 
-    def plot(self, path: str | os.PathLike[str] | None = None) -> Page:
-        """Plots utilisation against queueing delay, a mark per run and scheme; writes the page to `path` if given.
+    def plot(
+        self,
+        kind: str = "scatter",
+        path: str | os.PathLike[str] | None = None,
+        *,
+        figure: str | None = None,
+        x: str | None = None,
+        by: str = "scheme",
+        link: str | None = None,
+        ellipse: Ellipse | None = "mean",
+        width: Width = "column",
+    ) -> PaperFigure:
+        """Returns a plot for a paper, a matplotlib figure, and writes it to `path` if given.
 
-        A notebook shows the page. The path ends in .html, or in .svg, .png or .pdf, which need Chrome or Chromium.
-        Raises ConfigError for another suffix, MissingDependencyError without a browser.
+        Kinds are `scatter`, `cdf`, `bar` and `line` of all runs, and `rate` and `delay` of one link, over time with the
+        first seed. `ccarena.Results.plot` describes them and their arguments. Links differ in rate, so the throughput
+        of a scatter plot is `utilisation` unless `figure` says otherwise. `by` is a column of `rows`. `link` names the
+        link of `rate` and `delay` (the first one).
+        """
+        target = paper_files.check(path, width)
+        if kind in OVER_TIME:
+            return paper_over_time(self.evaluation, kind, link, width).write(target)
+        row_plots.check_kind(kind, (*row_plots.KINDS, *OVER_TIME))
+        rows = [row for row in self.evaluation.valid_rows() if row.get("gain", 1.0) == 1.0]
+        known = of_rows([{name: cell for name, cell in row.items() if not isinstance(cell, list)} for row in rows])
+        plotted = row_plots.Plotted.by(known, by, throughput="utilisation")
+        return row_plots.of_rows(kind, plotted, figure=figure, x=x, ellipse=ellipse, width=width).write(target)
+
+    def page(self, path: str | os.PathLike[str] | None = None) -> Page:
+        """Returns utilisation against queueing delay, a mark per run and scheme, as a page, which a notebook shows;
+        writes it to `path` if given.
+
+        The path ends in .html, or in .svg, .png or .pdf, which need Chrome or Chromium. Raises ConfigError for another
+        suffix, MissingDependencyError without a browser.
         """
         drawn = throughput_delay(self.evaluation)
         page = Page(self._name, "evaluation", "", sections=[Section("Throughput against delay", "", [drawn])])

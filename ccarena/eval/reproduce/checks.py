@@ -39,7 +39,8 @@ from pydantic import BaseModel, ConfigDict
 
 from ccarena.errors import ConfigError, did_you_mean
 from ccarena.eval.reproduce import resamples
-from ccarena.eval.reproduce.values import Measured, Names, Result, Row, label_of, parse_value
+from ccarena.eval.reproduce.values import Measured, Names, Result, Row, parse_value
+from ccarena.scenarios.sweep import label_of
 
 __all__ = ["STATES", "Claim", "ClaimModel", "Judged", "held_against", "judge", "parse_claim"]
 

@@ -14,13 +14,13 @@ from typing import Any
 from ccarena import __version__, traces
 from ccarena.configs.load import merge
 from ccarena.errors import CcarenaError, ConfigError, TraceError
-from ccarena.eval.reproduce import computed, kernel, measures, papers, policy, template
+from ccarena.eval.reproduce import computed, kernel, measures, papers, policy
 from ccarena.eval.reproduce.policy import Policies
 from ccarena.eval.reproduce.suite import Loaded, Window
-from ccarena.eval.reproduce.values import label_of
-from ccarena.scenarios import backends
+from ccarena.scenarios import backends, template
 from ccarena.scenarios.backends import SIM
 from ccarena.scenarios.one_run import checked
+from ccarena.scenarios.sweep import label_of
 
 __all__ = ["Run", "expand", "perform", "size", "software"]
 

@@ -17,8 +17,9 @@ from ccarena.core.reader import parse_yaml, read_bytes
 from ccarena.errors import ConfigError, did_you_mean, excerpt, several
 from ccarena.eval.reproduce import computed, kernel, measures, own_traces
 from ccarena.eval.reproduce.checks import Claim, ClaimModel, parse_claim
-from ccarena.eval.reproduce.values import Measured, Names, label_of, parse_value
+from ccarena.eval.reproduce.values import Measured, Names, parse_value
 from ccarena.scenarios.backends import BACKENDS, SIM
+from ccarena.scenarios.sweep import axes_of, label_of
 from ccarena.traces.given import GivenTrace
 
 __all__ = ["Figure", "Loaded", "Suite", "find", "load", "runs_on", "shipped"]
@@ -215,7 +216,7 @@ def _checked(suite: Suite, name: str, source: str, backend: str, sections: Colle
         for key in ("overrides", "measures", "windows", *sections):
             if key in sections or getattr(suite, key):
                 raise ConfigError(f"{key}: only a suite with a `scenario` has them, this one has `compute`")
-    axes = dict(_axes(suite))
+    axes = dict(axes_of(suite.sweep))
     cells = math.prod(len(values) for values in axes.values()) * suite.seeds.full
     if cells > MOST_CELLS:
         raise ConfigError(
@@ -244,28 +245,6 @@ def _checked(suite: Suite, name: str, source: str, backend: str, sections: Colle
     for i, claim in enumerate(suite.claims):
         claims += parse_claim(claim.model_copy(update={"aside": suite.aside or claim.aside}), names, f"claims[{i}]")
     return Loaded(name, source, suite, axes, claims, list(_figures(suite, names)), backend, frozenset(sections))
-
-
-def _axes(suite: Suite) -> Iterator[tuple[str, dict[str, Any]]]:
-    for axis, given in suite.sweep.items():
-        if not axis.isidentifier():
-            raise ConfigError(f"sweep.{axis}: the name of an axis has letters, digits and _ only")
-        if not given:
-            raise ConfigError(f"sweep.{axis}: has no values; expected a list, or a mapping from names to values")
-        if isinstance(given, Mapping):
-            yield axis, {str(key): value for key, value in given.items()}
-            continue
-        values: dict[str, Any] = {}
-        for i, value in enumerate(given):
-            if isinstance(value, (Mapping, list)) or value is None:
-                raise ConfigError(
-                    f"sweep.{axis}[{i}]: {value!r}: expected a number or a word; for values with fields give the axis "
-                    "as a mapping from names to them"
-                )
-            if label_of(value) in values:
-                raise ConfigError(f"sweep.{axis}[{i}]: {label_of(value)} is there twice")
-            values[label_of(value)] = value
-        yield axis, values
 
 
 def _figures(suite: Suite, names: Names) -> Iterator[tuple[Figure, Measured | None]]:

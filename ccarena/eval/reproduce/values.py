@@ -33,8 +33,9 @@ import numpy as np
 
 from ccarena.errors import ConfigError, did_you_mean
 from ccarena.eval.measure.sample import confidence_interval, percentile
+from ccarena.scenarios.sweep import label_of
 
-__all__ = ["Drawn", "Measured", "Names", "Result", "Row", "label_of", "parse_value"]
+__all__ = ["Drawn", "Measured", "Names", "Result", "Row", "parse_value"]
 
 Row = Mapping[str, Any]
 """Row with `cell` (axis -> label), `seed`, `run` (measure -> number) and `flows` (each with `name`, `scheme`,
@@ -331,11 +332,6 @@ def _flow_name(rows: Sequence[Row], flow: Any) -> str:
 
 def _names(given: Any) -> tuple[str, ...]:
     return () if given is None else tuple(given) if isinstance(given, list) else (given,)
-
-
-def label_of(value: Any) -> str:
-    """Returns the name of an axis's value in `where`, rows and tables."""
-    return f"{value:g}" if isinstance(value, float) else "true" if value is True else str(value)
 
 
 def _known(name: Any, known: Any, path: str, what: str) -> None:

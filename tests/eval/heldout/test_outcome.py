@@ -208,9 +208,9 @@ def test_seeds_that_change_nothing_are_named(one_link: None) -> None:
     assert not [w for w in other.evaluation.warnings if "seeds change nothing" in w]
 
 
-def test_the_plot_has_a_panel_per_group_and_a_mark_per_run(one_link: None, tmp_path: Path) -> None:
+def test_the_page_has_a_panel_per_group_and_a_mark_per_run(one_link: None, tmp_path: Path) -> None:
     outcome = ccarena.evaluate("cubic", "copa", link_sets=["constant"], seeds=2)
-    (drawn,) = outcome.plot(tmp_path / "plot.html").sections[0].blocks
+    (drawn,) = outcome.page(tmp_path / "plot.html").sections[0].blocks
     runs = [trace for chart in drawn.charts for trace in chart.traces if trace["text"] != ["median"]]
     marks = {"CUBIC": 2, "copa": 2, BEST_WINDOW: 2, "one-RTT-late oracle": 2}
     assert {trace["name"]: len(trace["x"]) for trace in runs} == marks

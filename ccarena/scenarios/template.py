@@ -1,4 +1,4 @@
-"""Template language of a suite's YAML: `${...}` with names, fields and arithmetic, without `eval`, and repeated items.
+"""Template language of suites and sweeps: `${...}` with names, fields and arithmetic, and repeated items.
 
 A single `${rate_mbps * 1.5}` keeps its type; within other text it becomes text. A list item that is a mapping with the
 key `for_each: {NAME: VALUES}` is repeated for each value, bound to NAME (and its number, from 0, to `index`).
@@ -16,7 +16,7 @@ from typing import Any
 
 from ccarena.errors import ConfigError, did_you_mean
 
-__all__ = ["FUNCTIONS", "expand", "seeded"]
+__all__ = ["FUNCTIONS", "expand", "expressions", "seeded"]
 
 Names = Mapping[str, Any]
 
@@ -63,6 +63,11 @@ def seeded(seed: int) -> dict[str, Any]:
     The n-th use draws the same in every cell of the sweep, so that schemes are compared under equal conditions.
     """
     return {"seed": seed, "uniform": random.Random(seed).uniform}
+
+
+def expressions(text: str) -> list[str]:
+    """Returns the expressions of all `${...}` in `text`."""
+    return _WHOLE.findall(text)
 
 
 def expand(node: Any, names: Names, path: str) -> Any:

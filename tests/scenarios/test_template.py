@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccarena.errors import ConfigError
-from ccarena.eval.reproduce import template
+from ccarena.scenarios import template
 
 NAMES: dict[str, Any] = {
     "rate": 24,
