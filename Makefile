@@ -1,7 +1,8 @@
 # Everything happens in .venv; `make` alone lists the targets.
 .DEFAULT_GOAL := help
 .PHONY: help prerequisites setup train test test-real-time test-computed test-oldest test-cluster check bench soak \
-  measurements format docs policies leaderboard reproduction reproduction-kernel reproduction-quic properties proof wheel fuzz site clean can-build FORCE
+  measurements format docs policies leaderboard reproduction reproduction-kernel reproduction-quic properties proof wheel release-notes image-check fuzz site \
+  clean can-build FORCE
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 
@@ -15,6 +16,7 @@ PIP_ARGS ?=
 CARGO_ARGS ?=
 # pytest's exit status when it found no test to run, as where ARGS names some of one kind.
 NONE_SELECTED := 5
+TAG ?=
 FUZZ_S ?= 60
 ROUNDS ?= 20
 
@@ -82,9 +84,14 @@ test-oldest: setup  ## Test with the oldest Stable-Baselines3 and Gymnasium that
 	  $$(grep -oE '(stable-baselines3|gymnasium)>=[0-9.]+' pyproject.toml)
 	PYTHONPATH=build/oldest OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/agents/test_sb3.py tests/envs/test_sb3.py $(ARGS)
 
+# Rust's name of macOS; its standard library is enough to check what would be built there.
+MACOS := aarch64-apple-darwin
 check: setup  ## Check format, lints, types and documentation
 	cargo fmt --all --check
 	cargo clippy $(CRATES) --all-targets --profile checked -- -D warnings
+	@if rustup target list --installed 2>/dev/null | grep -qx $(MACOS); \
+	then cargo check -p ccarena-py --target $(MACOS) --profile checked; \
+	else echo 'NOT CHECKED: the native extension on macOS; it needs: rustup target add $(MACOS)'; fi
 	RUSTDOCFLAGS='-D warnings' cargo doc $(CRATES) --no-deps --document-private-items --profile checked --quiet
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -172,6 +179,15 @@ wheel: setup  ## Build the wheel that machines of a cluster install, into dist/ 
 	$(if $(GUIDED),RUSTFLAGS=-Cprofile-use=$(abspath $(COUNTS))) $(BIN)/python setup.py --quiet bdist_wheel --dist-dir dist
 	$(if $(GUIDED),$(BIN)/python -m bench.guided compare "$$(ls -t dist/*.whl | head -n 1)")
 	@ls dist/*.whl
+
+release-notes:  ## Print the changelog of this version; TAG=vVERSION has to be this version
+	@version=$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' ccarena/__init__.py); \
+	[ -z '$(TAG)' ] || [ '$(TAG)' = "v$$version" ] || { echo "error: the tag is $(TAG), but the version is $$version" >&2; exit 1; }; \
+	awk -v head="## $$version " 'index($$0, head) == 1 {here = 1; next} /^## / {here = 0} here' CHANGELOG.md | grep . || \
+	  { echo "error: CHANGELOG.md has no section '## $$version – DATE'" >&2; exit 1; }
+
+image-check:  ## As root, with debootstrap: run the Dockerfile's steps with dist's wheel in a clean root (2 minutes)
+	$(BIN)/python -m bench.image $(ARGS)
 
 fuzz:  ## Fuzz every parser, all schemes and all queues for FUZZ_S seconds each, on stable Rust
 	fuzz/run $(FUZZ_S)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ccarena.scenarios.types import Flow, Link, Scenario
     from ccarena.tune.scheme import TunedScheme, tune_scheme
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Competition",

@@ -21,6 +21,7 @@ def pytest_configure() -> None:
     settings.load_profile("ccarena")
 
 
+@pytest.hookimpl(trylast=True)  # folders mark theirs before
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in [] if is_linux() else items:
         if item.get_closest_marker("linux"):

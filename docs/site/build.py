@@ -21,7 +21,12 @@ from ccarena.eval.reproduce import pages, suite
 SITE = Path(__file__).parent
 ROOT = SITE.parents[1]
 REPOSITORY = "https://github.com/ccarena/ccarena/blob/main/"
-AT_THE_ROOT = {"README.md": "overview.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+AT_THE_ROOT = {
+    "README.md": "overview.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+    "CHANGELOG.md": "changelog.md",
+}
 """Files at the root, and the names under which they are pages."""
 _LINK = re.compile(r"\]\((?P<target>[^)#\s]*)(?P<anchor>#[^)\s]*)?\)")
 

@@ -10,6 +10,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 import kernel_frames
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker("linux")
+
+
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> kernel_frames.Program:
     """Puts a Python program in the place of `ccarena-kernel`; gives the file in which it may write."""

@@ -38,6 +38,7 @@ def failing(monkeypatch: pytest.MonkeyPatch):
         (["link", "up.trce", "up.trace"], 'there is no such file; did you mean "up.trace"?'),
     ],
 )
+@pytest.mark.linux
 def test_what_is_no_trace_of_a_link_gets_what_was_meant(
     words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

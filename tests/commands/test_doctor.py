@@ -76,6 +76,7 @@ def kernel_says(folder: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> doc
     return doctor.kernel_bridge()
 
 
+@pytest.mark.linux
 def test_what_the_kernel_bridge_lacks_is_what_its_program_says(monkeypatch, tmp_path: Path) -> None:
     monkeypatch.setattr(doctor, "_no_tun", lambda: [])
     fine = {"name": "BTF", "ok": True, "problem": None}
@@ -92,6 +93,7 @@ def test_what_the_kernel_bridge_lacks_is_what_its_program_says(monkeypatch, tmp_
         assert finding.state == "missing" and "ccarena-kernel fails" in finding.found and "make setup" in finding.advice
 
 
+@pytest.mark.linux
 def test_a_machine_without_programs_or_tun(monkeypatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CCARENA_BIN_DIR", str(tmp_path))
     monkeypatch.setattr(doctor, "_no_tun", lambda: [("no /dev/net/tun", "modprobe tun")])
@@ -104,6 +106,7 @@ def test_a_machine_without_programs_or_tun(monkeypatch, tmp_path: Path) -> None:
     assert "no /dev/net/tun" in findings["emulator"].found and "root" in findings["emulator"].advice
 
 
+@pytest.mark.linux
 def test_advice_for_a_kernel_bridge_that_is_not_built(monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("CCARENA_BIN_DIR", str(tmp_path))
     monkeypatch.setattr(doctor, "_no_tun", lambda: [])
@@ -193,6 +196,7 @@ def advised(findings: list[doctor.Finding], tool: str) -> set[str]:
     return {word for words in re.findall(rf"{tool} (?:un)?install ([a-z0-9 .-]+)", text) for word in words.split()}
 
 
+@pytest.mark.linux
 def test_only_packages_that_exist_are_advised(bare_machine: None, monkeypatch: pytest.MonkeyPatch) -> None:
     findings = doctor.examine()
     monkeypatch.setattr(doctor, "_version", lambda name: "1.0+cpu")

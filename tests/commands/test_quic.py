@@ -21,6 +21,8 @@ from ccarena.errors import PolicyError
 from ccarena.quic.decide import decide
 from ccarena.scenarios.entrants import find_policy
 
+pytestmark = pytest.mark.linux
+
 
 @pytest.fixture
 def executed(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:

@@ -34,7 +34,7 @@ LINUX_ONLY = {
     resource: "prlimit RLIMIT_MSGQUEUE RLIMIT_NICE RLIMIT_RTPRIO RLIMIT_RTTIME RLIMIT_SIGPENDING",
     fcntl: "F_ADD_SEALS F_GET_SEALS F_SETPIPE_SZ F_GETPIPE_SZ F_OFD_SETLK F_NOTIFY",
 }
-LINUX_PATHS = ("/proc", "/sys", "/dev/net", "/dev/shm")
+LINUX_PATHS = ("/proc", "/sys", "/dev/net")
 
 
 def absent(path: Any) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ccarena import __version__
 from ccarena.core.files import scratch
+from ccarena.core.machine import require_linux
 from ccarena.core.terminal import Progress
 from ccarena.errors import ConfigError
 from ccarena.eval.leaderboard.exchange import DIGITS, TOLERANCE
@@ -75,8 +76,10 @@ def verify(
 ) -> tuple[Submission, Sample]:
     """Repeats a sample of a submission's claims (`sampling.draw`), `sample` at least. Returns both.
 
-    Raises SubmissionError if the file is refused, a run takes more than `limits`, or a figure is not as claimed.
+    Raises SubmissionError if the file is refused, a run takes more than `limits`, or a figure is not as claimed. Raises
+    MachineError outside Linux, where runs have no limit of memory.
     """
+    require_linux("verifying a submission")
     if sample < 1:
         raise ConfigError(f"--sample {sample}: expected at least 1")
     submission = read(file)

@@ -58,6 +58,7 @@ def metadata_with(data: bytes, **entries: str) -> str:
     return base64.b64encode(tensorfile.encode(tensors, {**metadata, **entries})).decode()
 
 
+@pytest.mark.linux
 def test_an_honest_one_is_run_again_and_kept(honest: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "policies"
     assert main(["leaderboard", "verify", str(honest), "--sample", "2", "--keep", str(folder)]) == 0
@@ -68,6 +69,7 @@ def test_an_honest_one_is_run_again_and_kept(honest: Path, tmp_path: Path, capsy
     assert all(0 < claim.figures["score"] <= 1 for claim in submission.claims)
 
 
+@pytest.mark.linux
 def test_a_claim_that_is_not_true_is_refused(honest: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def boast(document: dict[str, Any]) -> None:
         for claim in document["claims"]:
@@ -212,6 +214,7 @@ def test_a_run_may_take_so_much_and_no_more(honest: Path, tmp_path: Path) -> Non
     assert figures["loss_share"] > 0.5, "it ends, and what it sends is lost"
 
 
+@pytest.mark.linux
 def test_the_claims_that_are_repeated_are_a_secret(
     honest: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -280,6 +283,7 @@ def test_a_server_takes_them_from_whoever_has_the_token(
     assert file.name == "acct-1.submission.json" and read(file).name == "acct-1"
 
 
+@pytest.mark.linux
 def test_claims_are_of_links_that_there_are() -> None:
     links = submitting.links_of([20.0], [100], 30.0, 2)
     assert len(links) == 24 and len({link.trace for link in links}) == 12

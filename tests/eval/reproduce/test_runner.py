@@ -128,6 +128,7 @@ def test_a_killed_suite_goes_on_where_it_was(write: Write, tmp_path: Path) -> No
     assert all(rows[json.loads(line)["key"]] == line for line in whole)
 
 
+@pytest.mark.linux
 def test_workers_end_with_a_killed_parent(write: Write, tmp_path: Path) -> None:
     path, out = write({"{duration_s: 2}": "{duration_s: 20000}"}), tmp_path / "out"
     words = [sys.executable, "-m", "ccarena.cli", "reproduce", str(path), "--out", str(out), "--jobs", "2"]
