@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -54,6 +55,28 @@ def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
 
 def weights(run: Path) -> dict[str, bytes]:
     return {name: tensor.tobytes() for name, tensor in artifact.load(run / "policy.safetensors").tensors.items()}
+
+
+def test_a_training_needs_no_recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CCARENA_TRACE_DIR", "XDG_DATA_HOME", "HOME"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    run = tmp_path / "run"
+    small = ("--eval.duration_s", "1", "--eval.seeds", "1", "--rules.links", "1", "--validation.kinds", "[]")
+    code, out, err = train("--total-decisions", "4096", *SMALL, *small, "--out", str(run))
+    assert code == 0, err
+    assert "recording" not in err and "traces" not in err, "nothing is asked for"
+    results = json.loads((run / "results.json").read_text("utf-8"))
+    assert {row["link_set"] for row in results["rows"] if row["synthetic"]} == {"cellular"}
+    verdict = json.loads((run / "evaluation.json").read_text("utf-8"))["verdict"]
+    tested = {each["group"]: (each["state"] != "not tested", each["needs"]) for each in verdict["expectations"]}
+    assert tested == {
+        **dict.fromkeys(("constant", "steps"), (True, "")),
+        **dict.fromkeys(("cellular, 100 packets", "cellular, 1000 packets"), (False, "recordings")),
+    }
+    assert "2 need recordings: `ccarena traces fetch mahimahi`" in verdict["learned"]["sentence"]
+    assert verdict["simple_rule"]["answer"] == "undecided" and "; 1 seeds" not in out
+    *_, learned, rule, _ = out.strip().splitlines()
+    assert learned.endswith(verdict["learned"]["sentence"]) and rule.endswith(verdict["simple_rule"]["sentence"])
 
 
 def test_a_training_ends_in_a_policy_and_a_report(tmp_path: Path) -> None:

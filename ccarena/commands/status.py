@@ -14,6 +14,8 @@ from ccarena.core.arguments import Unused
 from ccarena.core.files import scratch
 from ccarena.errors import ConfigError, MissingDependencyError
 from ccarena.executors.ray import module
+from ccarena.policies import artifact
+from ccarena.policies.about import verdict_of
 from ccarena.runs.remote_folder import RemoteFolder, is_url
 from ccarena.runs.run_folder import CONFIG, POLICY, PROGRESS, RUNS, VALIDATION, is_in_use, read_progress, resume_command
 
@@ -118,6 +120,10 @@ def _of_files(again: str, folder: Path, running: bool) -> dict[str, Any]:
         **{name: last.get(name) for name in _CLUSTER},
         "go_on_with": None if running or over else again,
     }
+    if over and not running:
+        found |= {
+            n.replace(" ", "_"): said for n, said in verdict_of(artifact.load(folder / POLICY).evaluation).items()
+        }
     return found
 
 

@@ -61,6 +61,11 @@ def escape(text: object) -> str:
     return html.escape(str(text))
 
 
+def prose(text: object) -> str:
+    """Escapes a sentence for HTML; what stands between backticks is code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
 def together(blocks: Sequence[Block], drawn: Drawn) -> str:
     """Returns the blocks one after the other."""
     return "".join(block.html(drawn) for block in blocks)
@@ -82,7 +87,7 @@ class Text:
     def html(self, drawn: Drawn) -> str:
         """See `Block`."""
         link = f' <a href="{escape(self.link[0])}">{escape(self.link[1])}</a>' if self.link else ""
-        return f"<p>{escape(self.text)}{link}</p>"
+        return f"<p>{prose(self.text)}{link}</p>"
 
 
 @dataclass(frozen=True)
@@ -93,7 +98,7 @@ class Items:
 
     def html(self, drawn: Drawn) -> str:
         """See `Block`."""
-        return f"<ul>{''.join(f'<li>{escape(item)}</li>' for item in self.items)}</ul>"
+        return f"<ul>{''.join(f'<li>{prose(item)}</li>' for item in self.items)}</ul>"
 
 
 @dataclass(frozen=True)
@@ -134,7 +139,7 @@ class Callout:
     def html(self, drawn: Drawn) -> str:
         """See `Block`."""
         question = f"<h3>{escape(self.question)}</h3>" if self.question else ""
-        headline = f"<p class=headline>{_sign(self.state)}{escape(self.headline)}</p>"
+        headline = f"<p class=headline>{_sign(self.state)}{prose(self.headline)}</p>"
         return f'<div class="callout {self.state}">{question}{headline}{together(self.blocks, drawn)}</div>'
 
 

@@ -13,7 +13,7 @@ from importlib import resources
 from pathlib import Path
 
 from ccarena.core.files import write_atomically
-from ccarena.pages.blocks import Block, Code, Details, Drawn, escape, together
+from ccarena.pages.blocks import Block, Code, Details, Drawn, escape, prose, together
 
 __all__ = ["Page", "Section", "anchor", "assets", "render", "write"]
 
@@ -42,9 +42,9 @@ class Page:
     """Description of the run for a reader who knows nothing of it."""
     facts: Mapping[str, str] = field(default_factory=dict)
     """Facts of the run: backend, seeds, duration and the like."""
+    findings: Sequence[Block] = ()
     repeat: Sequence[str] = ()
     """Commands that produce the same page again."""
-    findings: Sequence[Block] = ()
     sections: Sequence[Section] = ()
     shared: str = ""
     """Folder of the files that `assets` gives, relative to the page; if empty, the page contains them."""
@@ -77,11 +77,11 @@ def render(page: Page) -> str:
         f"<h1>{escape(page.title)}</h1>"
         f'<p class="lead">{escape(page.lead)}</p>' + (f"<dl>{facts}</dl>" if facts else "") + "</header>"
     ]
+    if page.findings:
+        parts.append(f'<section id="findings"><h2>Findings</h2>{together(page.findings, drawn)}</section>')
     if page.repeat:
         repeat = Details("How to repeat this", [Code("\n".join(page.repeat))], open=True)
         parts.append(f'<section class="repeat">{repeat.html(drawn)}</section>')
-    if page.findings:
-        parts.append(f'<section id="findings"><h2>Findings</h2>{together(page.findings, drawn)}</section>')
     parts += [_section(section, drawn) for section in page.sections]
     names = (["Findings"] if page.findings else []) + [section.title for section in page.sections]
     if len(names) > 2:
@@ -116,7 +116,7 @@ def _script(name: str, shared: str) -> str:
 
 
 def _section(section: Section, drawn: Drawn) -> str:
-    lead = f"<p>{escape(section.lead)}</p>" if section.lead else ""
+    lead = f"<p>{prose(section.lead)}</p>" if section.lead else ""
     body = together(section.blocks, drawn)
     return f'<section id="{anchor(section.title)}"><h2>{escape(section.title)}</h2>{lead}{body}</section>'
 

@@ -162,7 +162,7 @@ def compared(best: Mapping[str, Any], rules: Sequence[Mapping[str, Any]], draws:
     if decided and (low > 0 or high <= SURELY_LESS):
         well = "better" if high < 0 else "nearly as well" if low > 0 else "as well"
         return Answer(RULE, "yes", "neutral", f"Yes: {named(best)} does {well} ({best['label']}); {earned}")
-    few = "" if decided else f"; {draws} {of}, {DRAWS} decide"
+    few = "" if decided else f"; {draws} {of if draws > 1 else of.removesuffix('s')}, {DRAWS} decide"
     return Answer(RULE, "undecided", "partly", f"Undecided: {earned} over {over} ({best['label']}){few}")
 
 

@@ -10,6 +10,7 @@ import pytest
 from ccarena import cli
 from ccarena.agents.runs import locked
 from ccarena.configs import load_config, save_config
+from tests.policies.made import continuous
 
 fsspec = pytest.importorskip("fsspec", reason="FSSPEC IS NOT INSTALLED: runs on other file systems are not tested")
 
@@ -33,8 +34,11 @@ def test_status_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert (running["reward_mean"], running["best_validation"], running["workers"]) == (30, 3.5, 2)
     left = found(str(folder))
     assert (left["state"], left["go_on_with"]) == ("ended early", f"ccarena train --out {folder} --resume")
-    (folder / "policy.safetensors").touch()
-    assert found(str(folder))["state"] == "over"
+    verdict = {"expectations": [{"state": "holds"}]}
+    continuous("aurora", 0.1, evaluation={"verdict": verdict}).save(folder / "policy.safetensors")
+    over = found(str(folder))
+    assert (over["state"], over["learned"]) == ("over", "Learned: 1 of 1 expectations hold")
+    assert over["simple_rule"].startswith("Not measured: ") and "learned" not in left
     for name in ("config.yaml", "progress.jsonl"):
         fsspec.filesystem("memory").pipe_file(f"/{tmp_path.name}/{name}", (folder / name).read_bytes())
     away = found(f"memory://{tmp_path.name}")

@@ -47,6 +47,19 @@ def test_the_evaluation(browser: Browser, tmp_path: Path, capsys: pytest.Capture
     assert "ccarena eval" in page and "CUBIC" in page
 
 
+def test_a_policy_without_recordings(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CCARENA_TRACE_DIR", "XDG_DATA_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    run(
+        "eval", "acct", "--link-sets", "slides", "cellular", "--seeds", "1", "--duration-s", "2", "--out", str(tmp_path)
+    )
+    assert faults(browser, tmp_path / "page.html", charts=1 + 3 + 2 + 3 + 3) == []
+    answers = browser.evaluate("[...document.querySelectorAll('.callout h3')].map(h => h.parentElement.className)")
+    assert answers == ["callout neutral", "callout partly"], "nothing was tested, and one seed does not decide"
+    assert browser.evaluate("document.querySelectorAll('main > section')[0].id") == "findings"
+    assert browser.evaluate("document.querySelectorAll('.callout.bad, td.bad').length") == 0
+
+
 def test_a_competition(browser: Browser, tmp_path: Path) -> None:
     out = tmp_path / "compete"
     run("compete", "cubic", "reno", "vegas", "--link", "12mbps", "--duration-s", "3", "--seeds", "2", "--out", str(out))

@@ -21,7 +21,7 @@ def page(name: str) -> Page:
     blocks += [Table([name], [[Cell(name, "good", name)]], emphasise=name), figure]
     blocks.append(Choice(name, {name: [figure], "other": [figure]}))
     sections = [Section(name, name, blocks)]
-    return Page(name, name, name, {name: name}, [name], [Callout("partly", name, [Text(name)])], sections)
+    return Page(name, name, name, {name: name}, [Callout("partly", name, [Text(name)], name)], [name], sections)
 
 
 def test_no_text_is_taken_for_html(browser: Browser, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ expectation counts it.
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -198,6 +199,7 @@ class _Judged:
             "categories": self.watched.categories,
             "shares": self.config.progress.shares,
             "action_values": list(self.spec.actions),
+            "action": {"name": self.config.progress.action, "does": _does(self.spec)},
         }
 
 
@@ -280,6 +282,12 @@ def _with_rules(judged: list[_Judged]) -> list[_Judged]:
         return next((each.found for each in judged if each.found and searched(each) == searched(one)), ())
 
     return [each if each.found else replace(each, found=shared(each)) for each in judged]
+
+
+def _does(spec: Spec) -> str:
+    """Returns what an action does, in the words of its actuator."""
+    kind = json.loads(spec.canonical)["act"]["kind"]
+    return next((str(each["doc"]) for each in _core.actuators() if each["name"] == kind), "")
 
 
 class _Watched:

@@ -55,7 +55,7 @@ class Evaluation:
     - `objective`, which gives the scores, and whether it is `logarithmic`;
     - `trained_on`, the tested links among it (`tested_in_training`), and how often they were opened before (`tests`);
     - `expectations`, and `shares` of `progress`, as in its configuration;
-    - `categories` and `action_values` of `actions`.
+    - `categories` and `action_values` of `actions`, and the `action`: the `name` of its column and what it `does`.
 
     With several policies, `policies` lists these.
     """

@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ccarena.core.terminal import duration
 from ccarena.eval.heldout import plots
 from ccarena.eval.heldout.evaluation import Evaluation
 from ccarena.eval.heldout.expectations import Expectation, Verdict
 from ccarena.eval.heldout.gain import Gain
+from ccarena.eval.heldout.learned_actions import learned_actions
 from ccarena.eval.heldout.summary import SUMMARY, gain_table, label, parts_table, summary_table, with_interval
 from ccarena.eval.measure.figure_text import heading
 from ccarena.pages import Block, Callout, Cell, Choice, Code, Details, Items, Page, Section, Table, Text, write
@@ -46,12 +48,13 @@ def evaluation_page(
     config: str = "",
 ) -> Page:
     """Returns the page. `progress` are the lines of `progress.jsonl`, `config` is the configuration as YAML."""
-    sections = [] if not verdict.expectations else [_expectations(verdict)]
+    sections = [_learning(result, progress)] if progress else []
+    sections += learned_actions(result)
+    sections += [] if not verdict.expectations else [_expectations(verdict)]
     sections += [] if verdict.gain is None else [_gain(verdict.gain)]
     sections.append(_summary(result))
     if result.series:
         sections.append(_over_time(result))
-    sections += _behaviour(result)
     if result.rows:
         sections.append(
             Section(
@@ -65,21 +68,31 @@ def evaluation_page(
     if result.queue_ns:
         lead = "For how much of the time at most so many packets were queued. Higher is better."
         sections.append(Section("Queue length", lead, [plots.queue_cdf(result)]))
-    if progress:
-        lead = "The mean reward of a decision should rise"
-        lead += ", and the entropy fall as the policy settles." if any("entropy" in row for row in progress) else "."
-        curve = plots.learning_curve(progress, result.meta.get("shares", {}))
-        sections.append(Section("Learning", lead, [curve]))
     sections += [_rows(result), _definitions(result), _configuration(result, config)]
     return Page(
         title=name,
         kind="evaluation",
         lead=_lead(result),
-        facts=_facts(result),
+        facts={**_trained_for(progress), **_facts(result)},
         repeat=result.repeat,
         findings=_findings(verdict) if result.policies else [],
         sections=sections,
     )
+
+
+def _learning(result: Evaluation, progress: Sequence[Mapping[str, Any]]) -> Section:
+    lead = "The mean reward of a decision should rise"
+    lead += ", and the entropy fall as the policy settles." if any("entropy" in row for row in progress) else "."
+    return Section("Learning curve", lead, [plots.learning_curve(progress, result.meta.get("shares", {}))])
+
+
+def _trained_for(progress: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Returns the length of the training, in decisions and in time."""
+    if not progress:
+        return {}
+    last = progress[-1]
+    took = f" in {duration(last['elapsed_s'])}" if "elapsed_s" in last else ""
+    return {"Trained for": f"{last['decisions']:,} decisions{took}"}
 
 
 def _lead(result: Evaluation) -> str:
@@ -112,18 +125,24 @@ def _findings(verdict: Verdict) -> list[Block]:
     """Returns the two answers, and notes that readers need to rely on them."""
     learned, rule = verdict.answers
     held = [f"{_sentence(e)}, as expected." for e in verdict.expectations if e.state == "holds"]
-    off = [f"{detail[:1].upper()}{detail[1:]}." for detail in learned.details]
+    off = [f"{_capital(detail)}." for detail in learned.details]
     findings: list[Block] = [
         Callout(learned.state, learned.headline, [Items(off + held)] if off or held else [], learned.question),
         Callout(rule.state, rule.headline, [*([Items(rule.details)] if rule.details else []), WHY], rule.question),
     ]
     if verdict.notes:
-        findings.append(Callout("plain", "Before you rely on this", [Items(verdict.notes)]))
+        findings.append(
+            Callout("plain", "Before you rely on this", [Items([_capital(note) for note in verdict.notes])])
+        )
     return findings
 
 
 def _sentence(item: Expectation) -> str:
-    return f"{item.group[:1].upper()}{item.group[1:]}: {item.measured}"
+    return f"{_capital(item.group)}: {item.measured}"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _expectations(verdict: Verdict) -> Section:
@@ -174,16 +193,6 @@ def _over_time(result: Evaluation) -> Section:
         "a name to show or hide it, drag to zoom, double-click to go back."
     )
     return Section("Over time", lead, [Choice("Link", options, first=len(options) // 2)])
-
-
-def _behaviour(result: Evaluation) -> list[Section]:
-    if not any(result.policy in by for by in result.actions.values()):
-        return []
-    lead = (
-        f"Which action the policy of {result.policy} chose after intervals of each category, and below the share of "
-        "decisions in each category, beside the same action always."
-    )
-    return [Section("What it does", lead, [plots.action_map(result), plots.category_shares(result)])]
 
 
 def _rows(result: Evaluation) -> Section:
