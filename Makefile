@@ -1,7 +1,7 @@
 # Everything happens in .venv; `make` alone lists the targets.
 .DEFAULT_GOAL := help
 .PHONY: help prerequisites setup train test test-real-time test-computed test-oldest test-cluster check bench soak \
-  measurements format docs policies leaderboard reproduction reproduction-kernel reproduction-quic properties proof wheel release-notes image-check fuzz site \
+  gain measurements format docs policies leaderboard reproduction reproduction-kernel reproduction-quic properties proof wheel release-notes image-check fuzz site \
   clean can-build FORCE
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -107,6 +107,11 @@ soak: ROUNDS = 1000
 soak: setup  ## As root: attach, send, kill -9 at random and detach the kernel bridge, ROUNDS times (about 20 minutes)
 	$(BIN)/python -m bench.soak --rounds $(ROUNDS)
 	$(BIN)/python -m bench.soak --churn 20000
+
+# Networks are trained in settings named by ARGS="--train half-silent".
+gain: setup  ## Measure how much ACCT's network can gain over a table, setting by setting; finished parts are kept
+	$(BIN)/python -m bench.gain $(ARGS)
+	$(BIN)/python -m bench.page
 
 measurements: setup  ## Rewrite docs/measurements.md and the figures in other pages from docs/measurements.json
 	$(BIN)/python -m bench.page

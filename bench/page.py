@@ -19,7 +19,7 @@ HEAD = """# Measurements
 <!-- Generated from docs/measurements.json by `make measurements`; do not edit. -->
 
 Look up every figure that the project measures, with its target and the command that measures it. These commands write
-the figures: `make bench` (as root with the emulator and the kernel bridge), `ccarena fidelity --record`,
+the figures: `make bench` (as root with the emulator and the kernel bridge), `make gain`, `ccarena fidelity --record`,
 `ccarena eval --record` and `ccarena reproduce --write-docs`.
 
 - **[N]** refers to [command, version, date and machine](#where-the-figures-come-from) at the end of the page.

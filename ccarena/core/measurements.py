@@ -1,7 +1,8 @@
 """The project's measured figures: one committed file, docs/measurements.json, that measuring commands merge into.
 
-`make bench`, `ccarena fidelity --record`, `ccarena eval --record` and `ccarena reproduce --write-docs` write them;
-`make measurements` (`bench.page`) renders `docs/measurements.md` and the marked figures of other pages from them.
+`make bench`, `make gain`, `ccarena fidelity --record`, `ccarena eval --record` and `ccarena reproduce --write-docs`
+write them; `make measurements` (`bench.page`) renders `docs/measurements.md` and the marked figures of other pages
+from them.
 Prose holds no measured figure, so that two pages cannot disagree.
 """
 
