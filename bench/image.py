@@ -77,6 +77,7 @@ def build(target: str, folder: Path) -> Stage:
         else:
             stages[here].append((name, argument))
     (_, base), *steps = stages[target]
+    print(f"[{target}] FROM {base}", flush=True)
     stage = replace(build(base, folder), root=folder / target) if base in stages else Stage(folder / target)
     if base in stages:
         subprocess.run(["cp", "--archive", str(folder / base), str(stage.root)], check=True)

@@ -25,12 +25,16 @@ from ccarena.errors import MissingDependencyError
 
 __all__ = ["Browser", "find_browser"]
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+NAMES = (
+    *("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"),
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+)
+"""Usual names of the program on PATH, and where macOS has it."""
 DEADLINE_S = 30.0
 
 
 def find_browser() -> str | None:
-    """Returns the browser's program: BROWSER_PATH (as for kaleido), else the first usual name on PATH."""
+    """Returns the browser's program: BROWSER_PATH (as for kaleido), else the first of `NAMES`."""
     named = os.environ.get("BROWSER_PATH")
     found = [named] if named and Path(named).is_file() else [shutil.which(name) for name in NAMES]
     return next((program for program in found if program), None)
