@@ -277,9 +277,6 @@ def gain_of(result: Evaluation) -> Gain | None:
         return None
     ours = scores[result.policy]
     seeds = int(meta.get("seeds", 1))
-    notes = []
-    if seeds < DRAWS:
-        notes.append(f"the interval over the best rule is of {seeds} seeds; expected {DRAWS} or more")
     logarithmic = bool(meta.get("logarithmic"))
     beside = []
     for rule in rules:
@@ -294,7 +291,7 @@ def gain_of(result: Evaluation) -> Gain | None:
     policy = Beside(result.policy, "policy", gain=0.0, low=0.0, high=0.0, **_means(ours))
     best = _deciding(beside)
     parts = [] if best is None else _parts([ours], [scores[best.label]], logarithmic)
-    notes += [
+    notes = [
         f"on {each.link_set} links {best.label} does better: {each.said}" for each in parts if best and each.high < 0
     ]
     return Gain(policy, beside, str(meta.get("objective", "")), len(ours), seeds, notes, parts)

@@ -19,7 +19,16 @@ from ccarena.eval.heldout.evaluation import Evaluation
 from ccarena.eval.heldout.expectations import Verdict, judge
 from ccarena.eval.heldout.page import write_page
 from ccarena.eval.heldout.summary import digest, print_summary
-from ccarena.runs.run_folder import EVALUATION, PAGE, POLICY, PROGRESS, RESULTS, read_commands, read_progress
+from ccarena.runs.run_folder import (
+    EVALUATION,
+    PAGE,
+    POLICY,
+    PROGRESS,
+    RESULTS,
+    read_commands,
+    read_progress,
+    resume_command,
+)
 from ccarena.scenarios.entrants import of_file, parse
 
 __all__ = ["evaluate_run", "write_outcome"]
@@ -46,6 +55,8 @@ def evaluate_run(run: Path, config: TrainConfig) -> Verdict:
     result.repeat = read_commands(run)
     training = read_progress(run / PROGRESS)
     verdict = judge(result, training)
+    if verdict.learned.answer in ("partly", "no", "undecided"):
+        verdict.notes.append(_longer(run, config))
     write_outcome(
         run,
         result,
@@ -56,6 +67,12 @@ def evaluate_run(run: Path, config: TrainConfig) -> Verdict:
     )
     print_summary(result, verdict, run / PAGE)
     return verdict
+
+
+def _longer(run: Path, config: TrainConfig) -> str:
+    """Returns the command that trains on, for a training that may have been too short."""
+    twice = f"{resume_command(run)} --total-decisions {2 * config.total_decisions}"
+    return f"trained for {config.total_decisions:,} decisions, which may be too few; to train on: `{twice}`"
 
 
 def write_outcome(
