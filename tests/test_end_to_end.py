@@ -92,6 +92,8 @@ def test_a_training_ends_in_a_policy_and_a_report(tmp_path: Path) -> None:
         "1",
         "--baselines",
         "[reno]",
+        "--rules.links",
+        "2",
     )
     code, out, err = train("--total-decisions", "4096", *SMALL, *small_eval, "--out", str(run))
     assert code == 0, err
@@ -120,7 +122,7 @@ def test_a_training_ends_in_a_policy_and_a_report(tmp_path: Path) -> None:
     assert code == 2 and "holds a run already" in err and "Traceback" not in err
 
 
-LONG = ("--total-decisions", "40960", "--checkpoint-every-s", "0.1", *SMALL, *NO_EVAL)
+LONG = ("--total-decisions", "20480", "--checkpoint-every-s", "0.1", *SMALL, *NO_EVAL)
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +143,7 @@ def test_ctrl_c_saves_and_resume_gives_the_same_weights(tmp_path: Path, whole: d
     assert code == 130, err
     assert "go on with: ccarena train" in err and "Traceback" not in err
     decisions = checkpoint.load(run).rest["algorithm"]["learner"]["decisions"]
-    assert 0 < decisions < 40960
+    assert 0 < decisions < 20480
     code, _, err = train("--resume", "--out", str(run))
     assert code == 0, err
     assert weights(run) == whole

@@ -14,9 +14,12 @@ import sys
 import time
 from typing import Any
 
-import numpy  # noqa: F401  (imported for the children)
+import numpy  # noqa: F401  (imported for the children, as all that follows)
 
 import ccarena._core  # noqa: F401
+import ccarena.commands.eval
+import ccarena.commands.leaderboard
+import ccarena.eval.reproduce.suite  # noqa: F401
 from ccarena import cli
 
 ADDRESS_SPACE_BYTES = 4 << 30

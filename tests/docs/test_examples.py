@@ -16,6 +16,7 @@ from ccarena.policies.artifact import load
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.name for path in (ROOT / "examples").iterdir() if (path / f"{path.name}.yaml").is_file())
 SHORT = "--env.worlds 4 --eval.link_sets [slides] --eval.seeds 1 --eval.duration_s 1 --baselines [cubic]".split()
+SHORT += ["--rules.links", "2"]
 MORE = {"astraea": ["--algorithm.learning_starts", "64", "--algorithm.gradient_steps", "1"]}
 
 

@@ -23,8 +23,10 @@ def test_each_recipe_is_run() -> None:
     assert sorted(SHORT) == sorted(path.name for path in RECIPES.glob("*.py"))
 
 
-@pytest.mark.alone
-@pytest.mark.parametrize("name", sorted(SHORT))
+# That of RLlib starts a cluster.
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.alone if "rllib" in name else ()) for name in sorted(SHORT)]
+)
 def test_it_trains(name: str, tmp_path: Path) -> None:
     needed, options, last_line = SHORT[name]
     pytest.importorskip(needed, reason=f"{needed.upper()} NOT INSTALLED: {name} was not run")
