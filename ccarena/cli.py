@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from ccarena import __version__
 from ccarena.commands.emulator import SHELLS, execute
 from ccarena.core.arguments import Parser, parse, refuse_unused, unrecognised
 from ccarena.core.outputs import redirected
-from ccarena.core.terminal import command_line, remember, visible
+from ccarena.core.terminal import command_line, encode_plainly, remember, visible
 from ccarena.errors import INTERRUPTED, CcarenaError, ConfigError, MissingDependencyError, did_you_mean
 
 COMMANDS = {
@@ -52,6 +53,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         answer(build_parser, list(COMMANDS))
     debug = "--debug" in words
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a notebook's is none
+            stream.reconfigure(errors=encode_plainly())
     try:
         given = words[1:] if words[:1] == ["--debug"] else words
         if given and given[0] in SHELLS:  # it reads its own options, --debug too
@@ -79,6 +83,11 @@ def _run(words: list[str]) -> int:
     chosen = next((word for word in words if not word.startswith("-")), None)
     if chosen is not None and chosen not in COMMANDS:
         raise ConfigError(f'unknown command "{chosen}"{did_you_mean(chosen, COMMANDS)}')
+    if not words:
+        from ccarena.commands.welcome import welcome
+
+        welcome()
+        return 0
     if chosen is None:
         parser = build_parser(None)
         _, rest = parser.parse_known_args(words)

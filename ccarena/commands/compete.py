@@ -9,13 +9,16 @@ from typing import Any
 from ccarena.commands import paper_plots
 from ccarena.core.arguments import number
 from ccarena.core.outputs import folder
-from ccarena.core.terminal import command_line, print_table
+from ccarena.core.terminal import command_line, print_table, show_page
 from ccarena.errors import ConfigError
 from ccarena.eval.compete import bottlenecks
-from ccarena.eval.compete.competition import PAGE, RESULT, ROWS, check_plot, compete
+from ccarena.eval.compete.competition import PAGE, RESULT, ROWS, Competition, check_plot, compete
 from ccarena.eval.compete.lineup import GROUPS
+from ccarena.eval.compete.matches import DURATION_S, SEEDS, STAGGER_S, Plan
+from ccarena.eval.compete.page import findings, text_plots, where
 from ccarena.eval.compete.paper_plots import HEAT_MAP
 from ccarena.eval.compete.tables import HEAD, cells, summarise
+from ccarena.pages.terminal_plots import print_matrices
 from ccarena.scenarios import row_plots
 from ccarena.scenarios.entrants import GRAMMAR
 from ccarena.traces import given
@@ -61,10 +64,14 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         help="base RTTs of a match's flows, in every rotation: 20,80 (the link's own for all)",
     )  # fmt: skip
     parser.add_argument(
-        "--stagger-s", type=float, default=10.0, metavar="S", help="time from one start to the next (10)"
-    )
-    parser.add_argument("--duration-s", type=float, default=60.0, metavar="S", help="time with all flows running (60)")
-    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="repetitions (3)")
+        "--stagger-s", type=float, default=STAGGER_S, metavar="S",
+        help=f"time from one start to the next ({STAGGER_S:g})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--duration-s", type=float, default=DURATION_S, metavar="S",
+        help=f"time with all flows running ({DURATION_S:g})",
+    )  # fmt: skip
+    parser.add_argument("--seeds", type=int, default=SEEDS, metavar="N", help=f"repetitions ({SEEDS})")
     parser.add_argument("--threads", type=int, default=2, metavar="N", help="runs at once (2)")
     parser.add_argument(
         "--out", type=folder, default=Path("runs", "compete"), metavar="DIR",
@@ -101,14 +108,35 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print((args.out / RESULT).read_text("utf-8"), end="")
         return 0
-    means = summarise(result.flows)
-    how = "1 seed" if args.seeds == 1 else f"{args.seeds} seeds, ± half of the 95 % interval"
-    for link in dict.fromkeys(row["link"] for row in result.flows):
-        shown = [entry for entry in means if entry["link"] == link]
-        print_table(f"{link} (backend sim, {how})", HEAD, cells(shown), left=2)
-    files = [name for name in (ROWS, RESULT, PAGE) if (args.out / name).is_file()]
-    print(f"wrote {', '.join(str(args.out / name) for name in files)}")
+    _print(result)
+    files = [name for name in (ROWS, RESULT) if (args.out / name).is_file()]
+    print(f"wrote {' and '.join(files)} to {args.out}")
+    show_page(args.out / PAGE)
     return 0
+
+
+def _print(result: Competition) -> None:
+    """Prints tables, plots, findings and how sure they are."""
+    plan, summary, found = result.plan, summarise(result.flows), result.matrices()
+    seeds = "1 seed" if plan.seeds == 1 else f"{plan.seeds} seeds, ± half of the 95 % interval"
+    for link in dict.fromkeys(row["link"] for row in result.flows):
+        shown = [entry for entry in summary if entry["link"] == link]
+        print_table(f"{link} (backend {plan.backend}, {seeds})", HEAD, cells(shown), left=2)
+        print()
+        maps = [matrix for matrix in found if matrix.link == link]
+        for matrix in maps:
+            if len(maps) > 1:
+                print(where(matrix))
+            print_matrices(text_plots(matrix))
+    for sentence in findings(summary):
+        print(sentence)
+    print(f"{_sureness(plan)} (docs/compete.md)")
+
+
+def _sureness(plan: Plan) -> str:
+    runs = f"Means of {plan.seeds} seeds" if plan.seeds > 1 else "One seed, so no intervals"
+    more = f"--duration-s {3 * plan.duration_s:g} --seeds {max(10, 2 * plan.seeds)}"
+    return f"{runs}, over {plan.duration_s:g} s in which all flows run. For narrower intervals: {more}"
 
 
 def _rtts(text: str) -> tuple[float, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import codecs
 import os
 import re
 import shlex
@@ -11,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 __all__ = [
@@ -20,12 +22,15 @@ __all__ = [
     "again",
     "command_line",
     "duration",
+    "encodable",
     "fitting",
     "heartbeat",
     "print_table",
     "progress_bar",
     "remember",
+    "show_page",
     "visible",
+    "width_of_lines",
 ]
 
 Progress = Callable[[int, int], None]
@@ -44,6 +49,31 @@ def visible(text: str) -> str:
     if text.isascii() and text.replace("\n", "").isprintable():
         return text
     return "".join(c if c == "\n" or c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+_PLAIN = {"±": "+-", "–": "-", "—": "-", "−": "-", "·": "-", "…": "~", "≤": "<=", "≥": ">=", "×": "x", "█": "#"}
+"""Characters as text of an encoding that lacks them; others become `?`."""
+
+
+def encodable(text: str) -> str:
+    """Returns `text` in characters that standard output can encode, such as `+-` for `±` in ASCII."""
+    encoding = sys.stdout.encoding or "utf-8"
+    if text.isascii() or encoding.lower().startswith("utf"):
+        return text
+    return text.encode(encoding, errors=encode_plainly()).decode(encoding)
+
+
+def encode_plainly() -> str:
+    """Returns the name of the codecs' error handler that does the same for everything that is printed."""
+    name = "ccarena.plain"
+    codecs.register_error(name, _plainly)
+    return name
+
+
+def _plainly(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(_PLAIN.get(c, "?") for c in error.object[error.start : error.end]), error.end
 
 
 def command_line(args: argparse.Namespace) -> str:
@@ -79,9 +109,9 @@ def print_table(
     """
     from rich.console import Console
 
-    title, head = visible(title), [visible(word) for word in head]
-    rows = [[visible(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
-    width = min(_width() or most, most) if most else _width()
+    title, head = encodable(visible(title)), [encodable(visible(word)) for word in head]
+    rows = [[encodable(visible(cell)) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    width = min(width_of_lines() or most, most) if most else width_of_lines()
     cells = [[row[i] for row in rows] for i in range(len(head))]
     natural = [max(_least(head[i], cells[i], i < left, 10**6)) for i in range(len(head))]
     width = max(width or max(sum(natural) + _GAP * len(head), len(title)), 20)
@@ -98,7 +128,7 @@ def print_table(
         console.print(_table(title if number == 0 else "continued", head, rows, left, block, shown))
 
 
-def _width() -> int | None:
+def width_of_lines() -> int | None:
     """Returns the columns of the terminal, or the variable COLUMNS; None without a terminal."""
     if sys.stdout.isatty():
         return os.get_terminal_size(sys.stdout.fileno()).columns or 80
@@ -169,6 +199,11 @@ def _table(
         cells = [row[i] if i or first else "" for i in columns]
         table.add_row(*cells, end_section=last and sections)
     return table
+
+
+def show_page(path: Path) -> None:
+    """Prints where a page is, as the last line of a command: an address that a browser opens, and most terminals do."""
+    print(f"page, for your browser: {path.resolve().as_uri()}")
 
 
 def fitting(parts: Sequence[str], width: int) -> str:

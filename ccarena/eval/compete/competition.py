@@ -18,7 +18,7 @@ from ccarena.core.terminal import Progress, again, progress_bar
 from ccarena.errors import CcarenaError, ConfigError, did_you_mean
 from ccarena.eval.compete import bottlenecks
 from ccarena.eval.compete.lineup import line_up, marked
-from ccarena.eval.compete.matches import Plan
+from ccarena.eval.compete.matches import DURATION_S, SEEDS, STAGGER_S, Plan
 from ccarena.eval.compete.matches import compete as run_matches
 from ccarena.eval.compete.page import competition_page
 from ccarena.eval.compete.paper_plots import HEAT_MAP, heat_map
@@ -166,9 +166,9 @@ def compete(
     traces: TraceLinks | Sequence[str | os.PathLike[str]] | None = None,
     groups: Sequence[str] = (),
     rtts_ms: Sequence[Sequence[float]] = (),
-    stagger_s: float = 10.0,
-    duration_s: float = 60.0,
-    seeds: int = 3,
+    stagger_s: float = STAGGER_S,
+    duration_s: float = DURATION_S,
+    seeds: int = SEEDS,
     threads: int = 2,
     progress: bool | Progress | None = None,
     out: str | os.PathLike[str] | None = None,

@@ -35,13 +35,19 @@ from ccarena.scenarios.backends import SIM, validity
 from ccarena.scenarios.entrants import Entrant
 from ccarena.scenarios.one_run import perform
 
-__all__ = ["GIVEN", "MOST_PACKETS", "Match", "Plan", "Seat", "compete", "matches_of"]
+__all__ = [
+    *("DURATION_S", "GIVEN", "MOST_PACKETS", "SEEDS", "STAGGER_S"),
+    *("Match", "Plan", "Seat", "compete", "matches_of"),
+]
 
 MOST_PACKETS = 2e7
 """Most packets of one run whose record fits into a laptop's memory: each takes about 100 bytes."""
 
 GIVEN = frozenset({PACKETS, FLOWS, REQUIREMENT, MATCH})
 """Needs of figures that a match meets."""
+
+DURATION_S, STAGGER_S, SEEDS = 20.0, 10.0, 3
+"""Defaults of a plan: four entrants in every pair take about two seconds on two cores."""
 
 BIN_S = 1.0
 _CAPACITY_BIN_MS = 10
@@ -87,11 +93,11 @@ class Plan:
     groups: Sequence[tuple[str, ...]] = ()
     rtts_ms: Sequence[tuple[float, ...]] = ()
     """Base RTTs that the flows of a match get in turn, in every rotation; if empty, all get the link's own."""
-    duration_s: float = 60.0
+    duration_s: float = DURATION_S
     """Time for which all flows of a match run together."""
-    stagger_s: float = 10.0
+    stagger_s: float = STAGGER_S
     """Time from one start to the next."""
-    seeds: int = 3
+    seeds: int = SEEDS
     """Number of repetitions."""
     first_seed: int = 1
     backend: str = SIM

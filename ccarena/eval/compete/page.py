@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccarena.eval.compete.tables import WIDE_HEAD, Matrix, number, wide_cells
-from ccarena.pages import Axis, Block, Chart, Choice, Figure, Items, Page, Section, Table, charts
+from ccarena.pages import Axis, Block, Chart, Choice, Figure, Items, Page, Section, Table, charts, terminal_plots
+from ccarena.pages.terminal_plots import Cell
 
-__all__ = ["HARM", "PANELS", "SHARES", "competition_page", "heat_maps", "shade"]
+__all__ = ["HARM", "PANELS", "SHARES", "competition_page", "findings", "heat_maps", "shade", "text_plots", "where"]
 
 # Orange and blue stay apart for colour-blind readers; the middle is a fair share.
 SHARES = ("#b35806", "#f1a340", "#f7f7f7", "#67a9cf", "#2166ac")
@@ -72,27 +73,29 @@ def competition_page(
             "Starts apart": f"{meta['stagger_s']:g} s",
         },
         repeat=repeat,
-        findings=_findings(summary),
+        findings=[Items(found_out)] if (found_out := findings(summary)) else [],
         sections=sections,
     )
 
 
 def heat_maps(found: Sequence[Matrix]) -> list[Figure]:
     """Returns a figure for each matrix: shares, harm to rates and harm to delays, side by side."""
-    return [Figure(_where(matrix), [_map(matrix, *panel) for panel in PANELS], columns=3) for matrix in found]
+    return [Figure(where(matrix), [_map(matrix, *panel) for panel in PANELS], columns=3) for matrix in found]
+
+
+def text_plots(matrix: Matrix) -> list[terminal_plots.Matrix]:
+    """Returns the same maps for a terminal."""
+    return [terminal_plots.Matrix(title, matrix.entrants, _cells(matrix, key)) for key, title in PANELS]
 
 
 def _map(matrix: Matrix, key: str, title: str) -> Chart:
-    value, names = matrix.figures[key], matrix.entrants
-    shades = shade(matrix, key)
-    known = np.isfinite(value)
+    value, names, shown = matrix.figures[key], matrix.entrants, _cells(matrix, key)
     size = len(names)
-    colours = SHARES if key == "share" else HARM
     cells = charts.cells(
         names,
         size,
-        [[charts.ramp(colours, shades[i, j]) if known[i, j] else "" for j in range(size)] for i in range(size)],
-        [[number(100 * value[i, j], 0) if known[i, j] else "" for j in range(size)] for i in range(size)],
+        [[cell.colour if cell else "" for cell in row] for row in shown],
+        [[cell.text if cell else "" for cell in row] for row in shown],
         [
             [f"{name} beside {other}: {number(100 * value[i, j], 1)} %" for j, other in enumerate(names)]
             for i, name in enumerate(names)
@@ -103,9 +106,25 @@ def _map(matrix: Matrix, key: str, title: str) -> Chart:
     return Chart(x, Axis("", reversed=True, category=True), [cells], title, height=110 + 46 * size)
 
 
-def _findings(summary: Sequence[Mapping[str, Any]]) -> list[Block]:
-    """Returns the pairs that are farthest from fair, in words; pairs whose interval includes the fair share are left
-    out.
+def _cells(matrix: Matrix, key: str) -> list[list[Cell | None]]:
+    """Returns a figure of each pair in percent, with its colour; None of a pair that did not run."""
+    value = matrix.figures[key]
+    size = np.clip(value, 0.0, 1.0)
+    shades, colours = shade(matrix, key), SHARES if key == "share" else HARM
+    return [
+        [
+            Cell(number(100 * value[i, j], 0), size[i, j], charts.ramp(colours, shades[i, j]))
+            if np.isfinite(value[i, j])
+            else None
+            for j in range(len(matrix.entrants))
+        ]
+        for i in range(len(matrix.entrants))
+    ]
+
+
+def findings(summary: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns the pairs that are farthest from fair, in sentences; a pair whose interval includes the fair share is
+    only counted. Empty if no pair was run.
     """
     pairs = [entry for entry in summary if len(entry["match"].split("+")) == 2]
     if not pairs:
@@ -132,10 +151,10 @@ def _findings(summary: Sequence[Mapping[str, Any]]) -> list[Block]:
             f"{entry['link']}, where {100 * entry['fair_share']:.0f} % is fair."
         )
     if len(unfair) > FINDINGS:
-        said.append(f"{len(unfair) - FINDINGS} more pairs are unequal: see the heat maps.")
+        said.append(f"More pairs are unequal: {len(unfair) - FINDINGS}; see the heat maps.")
     if unsure:
-        said.append(f"{unsure} pairs look unequal, but the intervals over seeds include the fair share.")
-    return [Items(said or [f"In every pair each gets its fair share, to {100 * NEARLY_FAIR:.0f} percentage points."])]
+        said.append(f"Pairs that look unequal, but whose intervals over seeds include the fair share: {unsure}.")
+    return said or [f"In every pair each gets its fair share, to {100 * NEARLY_FAIR:.0f} percentage points."]
 
 
 def _other(entry: Mapping[str, Any]) -> str:
@@ -154,7 +173,8 @@ def _against_fair(share: NDArray[np.float64], fair: NDArray[np.float64]) -> NDAr
     return np.where(share <= fair, 0.5 * share / fair, 0.5 + 0.5 * (share - fair) / (1.0 - fair))
 
 
-def _where(matrix: Matrix) -> str:
+def where(matrix: Matrix) -> str:
+    """Returns the link and the base RTTs of a matrix."""
     row, column = matrix.rtts_ms
     if row == column:
         return f"{matrix.link}; base RTT {row:g} ms"
