@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy  # noqa: F401  (imported for the children, as all that follows)
 
-import ccarena._core  # noqa: F401
+import ccarena._core
 import ccarena.commands.eval
 import ccarena.commands.leaderboard
 import ccarena.eval.reproduce.suite  # noqa: F401
