@@ -19,18 +19,13 @@ from ccarena.eval.measure.figure_text import heading
 from ccarena.pages import Block, Callout, Cell, Choice, Code, Details, Items, Page, Section, Table, Text, write
 from ccarena.pages.page import anchor
 from ccarena.pages.states import state_of
-from ccarena.policies.answers import GAINS
+from ccarena.policies.answers import GAINS, WHY
 from ccarena.scenarios.backends import BACKENDS, SIM
 from ccarena.traces.given import TraceLinks
 
 __all__ = ["evaluation_page", "repeat_command", "write_page"]
 
 RULES = "Compared with rules without learning"
-WHY = Text(
-    "If routers tell a sender its exact rate, a rule of few numbers is enough. A network gains where signals are late, "
-    f"coarse or missing: `ccarena train --config {GAINS}`.",
-    (f"#{anchor(RULES)}", "The rules, and the network's gain over each"),
-)
 DETAIL = (*SUMMARY, "signal_delay_p95_ms", "self_inflicted_delay_ms", "power", "goodput_mbps", "queueing_delay_p99_ms")
 
 
@@ -128,13 +123,27 @@ def _findings(verdict: Verdict) -> list[Block]:
     off = [f"{_capital(detail)}." for detail in learned.details]
     findings: list[Block] = [
         Callout(learned.state, learned.headline, [Items(off + held)] if off or held else [], learned.question),
-        Callout(rule.state, rule.headline, [*([Items(rule.details)] if rule.details else []), WHY], rule.question),
+        Callout(
+            rule.state, rule.headline, [*([Items(rule.details)] if rule.details else []), _why(verdict)], rule.question
+        ),
     ]
     if verdict.notes:
         findings.append(
             Callout("plain", "Before you rely on this", [Items([_capital(note) for note in verdict.notes])])
         )
     return findings
+
+
+def _why(verdict: Verdict) -> Text:
+    """Returns why a rule may be enough, where a network gains, and a link to the comparison if the page has one."""
+    link = (f"#{anchor(RULES)}", "The rules, and the network's gain over each") if verdict.gain is not None else None
+    if verdict.simple_rule.answer == "no":
+        return Text(f"No single rule fits all of these links (`{WHY}`).", link)
+    return Text(
+        f"If one rule fits all links, a network adds little (`{WHY}`). It gains where routers signal with faults or "
+        f"not at all: `ccarena train --config {GAINS}`.",
+        link,
+    )
 
 
 def _sentence(item: Expectation) -> str:

@@ -90,6 +90,21 @@ def test_the_answers_come_first_then_the_curve_then_what_was_learned(evaluated: 
     assert cells == ["high", "10.0 %", "1 (50 %), 2 (50 %)", "1.5", "1"]
 
 
+def test_every_link_inside_the_page_leads_somewhere(evaluated: Evaluation, tmp_path: Path) -> None:
+    rule = {"kind": "constant", "label": "always", "policy": {"constant": 1}, "score": 1.0}
+    about = {"policy": evaluated.policy, "link_set": "steps", "link": "a", "seed": 0, "throughput_mbps": 1.0}
+    scores = [
+        {**about, "scheme": scheme, "score": score, "signal_delay_to_end_p95_ms": 1.0}
+        for scheme, score in ((evaluated.policy, 1.1), ("always", 1.0))
+    ]
+    scored = replace(evaluated, meta={**evaluated.meta, "rules": [rule]}, scores=scores)
+    for result, linked in ((scored, True), (evaluated, False)):
+        _, page = page_of(result, tmp_path)
+        targets = set(re.findall(r'href="#([^"]+)"', page))
+        assert targets <= set(re.findall(r'id="([^"]+)"', page)), "each has its section"
+        assert ("the network&#x27;s gain over each" in page) == linked
+
+
 def test_a_policy_that_meets_what_was_tested_is_green_without_recordings(
     simulated: object, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
