@@ -179,7 +179,7 @@ def of_several(answers: Mapping[str, Answer]) -> Answer:
 def named(rule: Mapping[str, Any]) -> str:
     """Returns a rule in words: "a rule of four numbers"."""
     numbers = int(rule.get("numbers") or 0)
-    if numbers:
+    if numbers > 0:
         count = _NUMBERS[numbers] if numbers < len(_NUMBERS) else str(numbers)
         return f"a rule of {count} number{'s' if numbers > 1 else ''}"
     return _RULES.get(str(rule.get("kind")), "a rule")

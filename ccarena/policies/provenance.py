@@ -117,6 +117,8 @@ def _gain(value: Any) -> None:
     for at, rule in enumerate(_list(value.get("rules") or [], f"{place}.rules")):
         _is_mapping(rule, f"{place}.rules[{at}]", "a rule")
     _is_mapping(best := value.get("best") or {}, f"{place}.best", "a rule")
+    if best:
+        _text(best.get("label"), f"{place}.best.label")
     for name in ("score", "gain", "low", "high") if best else ():
         _number(best.get(name), f"{place}.best.{name}")
     for name, number in (("seeds", value.get("seeds", 0)), ("best.numbers", best.get("numbers", 0))):

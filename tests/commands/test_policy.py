@@ -131,8 +131,12 @@ HOSTILE: dict[str, tuple[dict[str, Any], str]] = {
         {"evaluation": {"verdict": {"gain": {"rules": [5]}}}},
         r"`evaluation.verdict.gain.rules\[0\]` is 5; expected a mapping",
     ),
+    "a best rule's label": (
+        {"evaluation": {"verdict": {"gain": {"best": {"score": 1, "gain": 1, "low": 1, "high": 1}}}}},
+        "`evaluation.verdict.gain.best.label` is null; expected text",
+    ),
     "a best rule": (
-        {"evaluation": {"verdict": {"gain": {"best": {"score": 1, "gain": "x"}}}}},
+        {"evaluation": {"verdict": {"gain": {"best": {"label": "x", "score": 1, "gain": "x"}}}}},
         r"`evaluation.verdict.gain.best.gain` is \"x\"; expected a number",
     ),
     "parameters": ({"params": {"alpha": "x"}}, "params"),
