@@ -1,12 +1,12 @@
 # Images of the wheel that is in dist/: from `make wheel`, or from a release.
 #
 #   docker build --tag ccarena .
-#   docker run --rm ccarena compete cubic bbr pilot acct --quick
+#   docker run --rm ccarena compete cubic bbr pilot acct
 #
 # Linux TCP, QUIC over emulated links and the emulator need the machine's kernel and root:
 #
 #   docker build --target kernel --tag ccarena-kernel .
-#   docker run --rm --privileged ccarena-kernel eval cubic --backend kernel
+#   docker run --rm --privileged ccarena-kernel eval cubic --backend kernel --link-sets constant --seeds 1 --duration-s 5
 #
 # `make image-check` runs these steps in a clean folder, without Docker.
 FROM debian:bookworm-slim AS base

@@ -192,7 +192,7 @@ release-notes:  ## Print the changelog of this version; TAG=vVERSION has to be t
 	  { echo "error: CHANGELOG.md has no section '## $$version – DATE'" >&2; exit 1; }
 
 image-check:  ## As root, with debootstrap: run the Dockerfile's steps with dist's wheel in a clean root (2 minutes)
-	$(BIN)/python -m bench.image $(ARGS)
+	$(BIN)/python -m bench.image
 
 fuzz:  ## Fuzz every parser, all schemes and all queues for FUZZ_S seconds each, on stable Rust
 	fuzz/run $(FUZZ_S)

@@ -6,7 +6,6 @@ RUN, COPY, ENV, WORKDIR and USER do what they say; ENTRYPOINT is kept for the co
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -35,8 +34,8 @@ exec chroot --userspec="$1" "$0" env --ignore-environment sh -c 'cd "$0" && exec
 """
 """Runs a command in a root with the file systems of a container; the mounts are seen by nobody else."""
 CHECKS = {
-    "runtime": (("doctor",), ("compete", "cubic", "bbr", "pilot", "acct", "--quick"), ("policy", "acct")),
-    "kernel": (("doctor",), ("eval", "cubic", "--quick", "--backend", "kernel")),
+    "runtime": ("doctor", "compete cubic bbr pilot acct", "policy show acct"),
+    "kernel": ("doctor", "eval cubic --backend kernel --link-sets constant --seeds 1 --duration-s 5"),
 }
 """Arguments of `ccarena` that are run in the image of each target."""
 
@@ -67,8 +66,10 @@ def instructions(text: str) -> list[tuple[str, str]]:
     return [(line.split(maxsplit=1)[0], line.split(maxsplit=1)[1].strip()) for line in joined.splitlines()]
 
 
-def build(target: str, folder: Path) -> Stage:
-    """Builds the stage `target` below `folder`, and the stages that it begins with."""
+def build(target: str, folder: Path, built: dict[str, Stage]) -> Stage:
+    """Builds the stage `target` below `folder`, and the stages that it begins with, unless they are `built`."""
+    if target in built:
+        return built[target]
     stages: dict[str, list[tuple[str, str]]] = {}
     for name, argument in instructions((ROOT / "Dockerfile").read_text("utf-8")):
         if name == "FROM":
@@ -78,13 +79,15 @@ def build(target: str, folder: Path) -> Stage:
             stages[here].append((name, argument))
     (_, base), *steps = stages[target]
     print(f"[{target}] FROM {base}", flush=True)
-    stage = replace(build(base, folder), root=folder / target) if base in stages else Stage(folder / target)
+    begun = build(base, folder, built) if base in stages else Stage(folder)
+    stage = replace(begun, root=folder / target)
     if base in stages:
-        subprocess.run(["cp", "--archive", str(folder / base), str(stage.root)], check=True)
+        subprocess.run(["cp", "--archive", str(begun.root), str(stage.root)], check=True)
     else:
         make_root(base, stage.root)
     for step in steps:
         stage = follow(stage, *step)
+    built[target] = stage
     return stage
 
 
@@ -132,19 +135,17 @@ def size_mb(root: Path) -> int:
 
 def main() -> int:
     """Builds the targets, runs their commands, and returns 0 if all work."""
-    parser = argparse.ArgumentParser(prog="python -m bench.image", description=__doc__)
-    parser.add_argument("targets", nargs="*", default=list(CHECKS), help="stages of the Dockerfile (all)")
-    targets = parser.parse_args().targets
     if os.geteuid() != 0 or shutil.which("debootstrap") is None:
         raise SystemExit("error: this check needs root and debootstrap (apt-get install debootstrap)")
     if not list(ROOT.glob("dist/*.whl")):
         raise SystemExit("error: dist/ has no wheel; `make wheel` builds one")
-    for target in targets:
-        with tempfile.TemporaryDirectory(prefix="ccarena-image-") as folder:
-            stage = build(target, Path(folder))
-            for words in CHECKS[target]:
-                print(f"[{target}] {' '.join([*stage.entrypoint, *words])}", flush=True)
-                stage.run([*stage.entrypoint, *words])
+    built: dict[str, Stage] = {}
+    with tempfile.TemporaryDirectory(prefix="ccarena-image-") as folder:
+        for target, commands in CHECKS.items():
+            stage = build(target, Path(folder), built)
+            for words in commands:
+                print(f"[{target}] {' '.join([*stage.entrypoint, words])}", flush=True)
+                stage.run([*stage.entrypoint, *words.split()])
             print(f"[{target}] works; {size_mb(stage.root)} MB")
     return 0
 

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from ccarena import __version__
+from bench import image
+from ccarena import __version__, cli
+from ccarena.core.arguments import parse
 
 ROOT = Path(__file__).parents[1]
 HOSTED = ROOT / ".github"
@@ -65,6 +67,18 @@ def test_a_workflow_calls_what_exists(workflow: Path) -> None:
     scripts = re.findall(r"(?<![\w/])((?:\.ci|ccarena|fuzz)/[\w./-]+)", called)
     assert targets and set(targets) <= TARGETS
     assert [script for script in scripts if not (ROOT / script).is_file()] == []
+
+
+def test_commands_of_workflows_and_images_are_taken() -> None:
+    texts = [step.get("run", "") for workflow in WORKFLOWS for step in steps(workflow)]
+    texts += [re.sub("docker run .*?ccarena(-kernel)?", "ccarena", (ROOT / "Dockerfile").read_text("utf-8"))]
+    found = [words for text in texts for words in re.findall(r"ccarena ([a-z]+(?: [\w-]+)*)$", text, flags=re.M)]
+    found += [words for commands in image.CHECKS.values() for words in commands]
+    assert len(found) >= 6
+    for words in found:
+        chosen = words.split()
+        _, rest = parse(lambda name=chosen[0]: cli.build_parser(name), chosen)
+        assert not rest, words
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
