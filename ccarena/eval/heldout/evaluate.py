@@ -61,6 +61,8 @@ WINDOWS_BDP = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
 """Fixed windows that are tried, in bandwidth-delay products of the link's mean capacity."""
 ORACLE_GAINS = (1.0, 1.25, 1.5, 2.0, 3.0)
 SERIES_BIN_S = 0.1
+STEPS = 21
+"""Number of values, evenly over the bounds, to the nearest of which a continuous action is counted."""
 GIVEN = frozenset({record.PACKETS, record.RECEIVED, record.COUNTERS, record.TRACE, record.SOLE})
 """Needs of figures that an evaluation meets; a figure whose needs its run does not meet is NaN."""
 
@@ -198,7 +200,8 @@ class _Judged:
             "expectations": [expectation.model_dump(mode="json") for expectation in self.config.expectations],
             "categories": self.watched.categories,
             "shares": self.config.progress.shares,
-            "action_values": list(self.spec.actions),
+            "action_values": self.watched.values,
+            "continuous": self.spec.bounds is not None,
             "action": {"name": self.config.progress.action, "does": _does(self.spec)},
         }
 
@@ -298,9 +301,9 @@ class _Watched:
         self.categories = [] if shares is None else list(shares[1])
         self._column = None if shares is None else spec.column(shares[0], "progress.shares")
         self._name = "" if shares is None else shares[0]
-        self._values = np.asarray(spec.actions)
+        self.values = list(spec.actions) if spec.bounds is None else np.linspace(*spec.bounds, STEPS).tolist()
         acts = config.progress.action
-        self._action = spec.report.index(acts) if spec.actions and acts in spec.report else None
+        self._action = spec.report.index(acts) if acts in spec.report else None
         # Code comes from the user's configuration alone, never from an artifact, which is what the configuration is
         # read from.
         reward = Reward(config.reward, spec) if config.reward.name in built_in() else None
@@ -319,8 +322,8 @@ class _Watched:
         if self._action is None:
             return figures, None
         # The action chosen at the end of an interval is the one in force during the next.
-        chosen = np.abs(reports[1:, self._action, None] - self._values).argmin(axis=1)
-        counts = np.zeros((len(self.categories), len(self._values)), np.int64)
+        chosen = np.abs(reports[1:, self._action, None] - np.asarray(self.values)).argmin(axis=1)
+        counts = np.zeros((len(self.categories), len(self.values)), np.int64)
         np.add.at(counts, (category[:-1], chosen), 1)
         return figures, counts
 

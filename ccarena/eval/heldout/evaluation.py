@@ -39,7 +39,7 @@ class Evaluation:
     actions: dict[str, dict[str, list[list[int]]]] = field(default_factory=dict)
     """Counts of actions `[categories][actions]` by the category of the previous interval, by group and learned scheme.
 
-    Empty if the configuration names no category or actions are continuous.
+    A continuous action is counted to the nearest of `meta.action_values`. Empty if the configuration names no category.
     """
     scores: list[dict[str, Any]] = field(default_factory=list)
     """Scores of each policy and its rules without learning, by the objective of the policy's configuration.
@@ -55,7 +55,8 @@ class Evaluation:
     - `objective`, which gives the scores, and whether it is `logarithmic`;
     - `trained_on`, the tested links among it (`tested_in_training`), and how often they were opened before (`tests`);
     - `expectations`, and `shares` of `progress`, as in its configuration;
-    - `categories` and `action_values` of `actions`, and the `action`: the `name` of its column and what it `does`.
+    - `categories` and `action_values` of `actions`, and the `action`: the `name` of its column and what it `does`;
+      `continuous` if it is any number within bounds.
 
     With several policies, `policies` lists these.
     """

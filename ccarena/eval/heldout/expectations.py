@@ -333,7 +333,9 @@ class _Claim:
 
 
 def _policy_faults(result: Evaluation) -> list[str]:
-    counts = [np.asarray(by[result.policy]).sum(axis=0) for by in result.actions.values() if result.policy in by]
+    # Continuous actions that differ may be counted to the same value.
+    acts = {} if result.meta.get("continuous") else result.actions
+    counts = [np.asarray(by[result.policy]).sum(axis=0) for by in acts.values() if result.policy in by]
     total = sum(counts, np.zeros(1))
     if not counts or total.sum() == 0 or total.max() / total.sum() < CONSTANT_SHARE or _by_category(result):
         return []
@@ -361,7 +363,8 @@ def _training_faults(training: Sequence[Row], result: Evaluation) -> list[str]:
     tenth = len(training) // 10
     first, last = training[:tenth], training[-2 * tenth :]
     faults = []
-    entropy, count = _mean(last, "entropy"), len(result.meta.get("action_values", []))
+    count = 0 if result.meta.get("continuous") else len(result.meta.get("action_values", []))
+    entropy = _mean(last, "entropy")
     if count and entropy < COLLAPSED_NATS and not _by_category(result):
         faults.append(f"the policy's entropy collapsed to {entropy:.3f} nats (uniform: {math.log(count):.2f})")
     before, after = (_median([row["reward_mean"] for row in part]) for part in (first, last))

@@ -39,8 +39,9 @@ def _in_words(result: Evaluation, counts: NDArray[Any], column: str) -> str:
     visited = np.flatnonzero(shares >= SELDOM)
     mostly = ", ".join(f"{values[int(counts[at].argmax())]:g} after {meta['categories'][at]}" for at in visited)
     name, does = action.get("name", "the action"), action.get("does")
-    said = f"An action {does}. " if does else ""
-    return f"{said}Mostly, {name} is {mostly}, by the {column} of the interval before."
+    near = "nearest to " if meta.get("continuous") else ""
+    said = f"An action of this scheme: {does}. " if does else ""
+    return f"{said}Mostly, {name} is {near}{mostly}, by the {column} of the interval before."
 
 
 def _table(result: Evaluation, counts: NDArray[Any], column: str) -> tuple[list[str], list[list[str | Cell]]]:
@@ -50,7 +51,15 @@ def _table(result: Evaluation, counts: NDArray[Any], column: str) -> tuple[list[
     meta = result.meta
     values = np.asarray(meta["action_values"])
     of_rule = _rule(meta.get("rules", []), column)
-    head = [f"after {column}", "share of decisions", "mostly", "mean", *(["best rule"] if of_rule else [])]
+    if not meta.get("continuous"):
+        of_rule = [values[int(index)] for index in of_rule]
+    head = [
+        f"after {column}",
+        "share of decisions",
+        "nearest to" if meta.get("continuous") else "mostly",
+        "mean",
+        *(["best rule"] if of_rule else []),
+    ]
     rows: list[list[str | Cell]] = []
     for at, category in enumerate(meta["categories"]):
         mine, total = counts[at], counts[at].sum()
@@ -58,11 +67,11 @@ def _table(result: Evaluation, counts: NDArray[Any], column: str) -> tuple[list[
         row: list[str | Cell] = [category, f"{100 * total / counts.sum():.1f} %"]
         row.append(", ".join(f"{values[index]:g} ({100 * mine[index] / total:.0f} %)" for index in often) or "–")
         row.append(f"{float(mine @ values) / total:.3g}" if total else "–")
-        rows.append([*row, *([f"{values[int(of_rule[at])]:g}"] if of_rule else [])])
+        rows.append([*row, *([f"{of_rule[at]:.3g}"] if of_rule else [])])
     return head, rows
 
 
 def _rule(rules: Sequence[Any], column: str) -> list[float]:
-    """Returns the actions by category of the rule that has some, as indices."""
+    """Returns the actions by category of the rule that has some: indices, or values if actions are continuous."""
     tables = (rule["policy"] for rule in rules if rule["kind"] == "by category" and not rule["missing"])
     return next((list(table["actions"]) for table in tables if table["by"] == column), [])

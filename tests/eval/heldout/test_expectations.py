@@ -140,6 +140,17 @@ def test_faults_of_the_policy() -> None:
     assert verdict.learned.details == tuple(verdict.faults)
 
 
+def test_continuous_actions_counted_to_one_value_are_no_constant() -> None:
+    rows = [row(ACCT), row("cubic"), row(ORACLE, gain=1.0)]
+    counts = np.zeros((4, 15), int)
+    counts[1, 3] = 1000
+    result = Evaluation(rows=rows, actions={"constant": {ACCT: counts.tolist()}})
+    certain = [{"reward_mean": float(k), "entropy": -3.0} for k in range(50)]
+    assert len(expectations.judge(result, certain).faults) == 2
+    result.meta["continuous"] = True
+    assert expectations.judge(result, certain).faults == []
+
+
 def test_a_certain_policy_that_tells_zones_apart_is_no_constant() -> None:
     rows = [row(ACCT), row("cubic"), row(ORACLE, gain=1.0)]
     counts = np.zeros((4, 15), int)

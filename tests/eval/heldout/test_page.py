@@ -83,7 +83,10 @@ def test_the_answers_come_first_then_the_curve_then_what_was_learned(evaluated: 
         *("Learning curve", "What it learned", "Expectations"),
     ]
     assert "2,000 decisions in 60 s" in page, "the length of the training"
-    assert "An action sets the step. Mostly, beta is 2 after low, 1 after high, by the level of the" in page
+    assert (
+        "An action of this scheme: sets the step. Mostly, beta is 2 after low, 1 after high, by the level of the"
+        in page
+    )
     row = re.search(r'<tr><td data-label="after level".*?high.*?</tr>', page)
     assert row is not None
     cells = [re.sub("<.*?>", "", cell) for cell in re.findall(r"<td.*?</td>", row[0])][-5:]

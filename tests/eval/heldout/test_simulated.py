@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ccarena.eval.heldout import links
 from ccarena.eval.heldout.evaluate import evaluate
 from ccarena.eval.heldout.evaluation import BEST_WINDOW, ORACLE, Evaluation
-from ccarena.scenarios.entrants import of_file
+from ccarena.scenarios.entrants import of_file, parse
 
 ACCT = "acct"
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: evaluation on it not tested (run make)")
@@ -47,3 +48,12 @@ def test_every_scheme_on_one_link(one_link: None, tmp_path: Path) -> None:
     result.save(tmp_path / "results.json")
     assert json.dumps(Evaluation.load(tmp_path / "results.json").rows) == json.dumps(result.rows)
     assert evaluate([of_file(policy)], ["constant"], seeds=1, threads=1).rows == result.rows
+
+
+def test_a_continuous_action_is_counted_to_the_nearest_value() -> None:
+    result = evaluate([parse("hyvar")], ["slides"], seeds=1, duration_s=3.0)
+    counts = np.asarray(result.actions["slides"]["hyvar"])
+    assert result.meta["continuous"] and counts.shape == (5, len(result.meta["action_values"]))
+    assert (result.meta["action_values"][0], result.meta["action_values"][-1]) == (-2.0, 2.0)
+    (row,) = result.of("slides", "hyvar")
+    assert counts.sum() == row["decisions"] - 1, "the last one is in force in no interval"
