@@ -16,7 +16,7 @@ FIRST = (
     # (about how long on a laptop, the command, what it gives)
     ("2 s", "ccarena compete cubic bbr pilot acct", "who gets which share of a link: a plot here, and a page"),
     ("1 min", "ccarena train --config acct-minute", "a short training; its page shows the curve and what was learned"),
-    ("5 min", "ccarena train", "the full training of ACCT, with a verdict"),
+    ("2 min", "ccarena train", "the full training of ACCT, judged beside CUBIC, BBR and Reno"),
 )
 """Commands to begin with, from the shortest to the longest."""
 NEXT = (
