@@ -82,7 +82,8 @@ test-oldest: setup  ## Test with the oldest Stable-Baselines3 and Gymnasium that
 	$(UV) pip install --quiet --python $(BIN)/python --target build/oldest --resolution lowest-direct \
 	  --overrides <(echo "torch; python_version < '3'") \
 	  $$(grep -oE '(stable-baselines3|gymnasium)>=[0-9.]+' pyproject.toml)
-	PYTHONPATH=build/oldest OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/agents/test_sb3.py tests/envs/test_sb3.py $(ARGS)
+	PYTHONPATH=build/oldest OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto tests/agents/test_sb3.py \
+	  tests/envs/test_sb3.py $(ARGS)
 
 # Rust's name of macOS; its standard library is enough to check what would be built there.
 MACOS := aarch64-apple-darwin
