@@ -1,7 +1,7 @@
 # Everything happens in .venv; `make` alone lists the targets.
 .DEFAULT_GOAL := help
 .PHONY: help prerequisites setup train test test-real-time test-computed test-oldest test-cluster check bench soak \
-  gain measurements format docs policies leaderboard reproduction reproduction-kernel reproduction-quic properties proof wheel release-notes image-check fuzz site \
+  gain measurements format docs policies leaderboard reproduction reproduction-kernel reproduction-quic properties proof wheel sdist lock release-notes image-check fuzz site \
   clean can-build FORCE
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -9,8 +9,10 @@ SHELL := /bin/bash
 PYTHON ?= python3
 ARGS ?=
 YES ?=
-# More options for `uv pip install`: `make setup PIP_ARGS="--torch-backend cpu"` takes torch without CUDA (0.2 GB, not 3)
-# from PyTorch's own index; the ordinary index has no such build for Linux.
+# Extras of pyproject.toml to install beside those that a target needs: `make setup EXTRAS=ray,onnx`.
+EXTRAS ?=
+# More options for `uv pip install`: PIP_ARGS="--torch-backend cu130" chooses another build of PyTorch than
+# ccarena/prerequisites.sh does.
 PIP_ARGS ?=
 # More options for `cargo test`.
 CARGO_ARGS ?=
@@ -22,17 +24,23 @@ ROUNDS ?= 20
 
 BIN := .venv/bin
 INSTALLED := .venv/installed.stamp
+LOCK := requirements.lock
+# A stamp for each extra that is installed: whoever needs one depends on $(call WITH,NAME...).
+comma := ,
+WITH = $(patsubst %,.venv/extras/%,$(subst $(comma), ,$(1)))
 CORE := ccarena/_core.abi3.so
 BRIDGE := target/kernel-bridge.stamp
 RUST := Cargo.toml $(wildcard Cargo.lock) $(shell find crates -name '*.rs' -o -name Cargo.toml -o -name '*.json' -o -name '*.[ch]') \
   $(wildcard ccarena/*/spec.json)
 
-export PYTHON
+export PYTHON PIP_ARGS
 PREREQUISITES := sh ccarena/prerequisites.sh
 # Debian packages that the kernel bridge still needs; looked for once, and only where something is to be built.
 LACKING = $(eval LACKING := $(shell $(PREREQUISITES) kernel))$(LACKING)
-# On PATH if it runs there, else the one in the environment.
-UV = $(eval UV := $(shell uv --version >/dev/null 2>&1 && echo uv || echo $(BIN)/uv))$(UV)
+# On PATH if it runs there and is new enough to choose PyTorch's build, else the one in the environment.
+HAS_UV := uv pip install --torch-backend cpu --help >/dev/null 2>&1
+UV = $(eval UV := $(shell $(HAS_UV) && echo uv || echo $(BIN)/uv))$(UV)
+INSTALL = $(UV) pip install --python $(BIN)/python -c $(LOCK)
 # The programs that can be built here, and all crates but those of the others.
 PROGRAMS = $(eval PROGRAMS := $(shell $(PREREQUISITES) programs))$(PROGRAMS)
 CRATES = --workspace $(foreach name,$(filter-out $(PROGRAMS),ccarena-link ccarena-quic ccarena-kernel),--exclude $(name))
@@ -49,7 +57,7 @@ help:  ## List the targets
 prerequisites:  ## Offer to install the packages that are missing (root and apt; YES=1 does not ask)
 	@YES='$(YES)' $(PREREQUISITES) install
 
-setup: can-build $(CORE)  ## Create .venv with all dependencies and build the native extension
+setup: can-build $(call WITH,train frames $(EXTRAS)) $(CORE)  ## Create .venv for running and training (EXTRAS=ray,... adds), and build
 
 train: setup  ## Set up, then train ACCT with the default configuration, evaluate and report (options: ARGS="...")
 	$(BIN)/ccarena train $(ARGS)
@@ -57,7 +65,7 @@ train: setup  ## Set up, then train ACCT with the default configuration, evaluat
 # Property tests draw the same cases every time, so that a change is judged by what it changed; `make properties` draws
 # others.
 test: export PROPTEST_RNG_SEED ?= 1
-test: setup  ## Run all tests, Rust's and Python's
+test: setup $(call WITH,test)  ## Run all tests, Rust's and Python's
 	cargo test $(CRATES) --profile checked --no-run
 	@$(MAKE) --no-print-directory -j 2 test-real-time test-computed
 
@@ -77,7 +85,7 @@ test-computed:
 	  cat $(COMPUTED); [ $$code = 0 ] || [ $$code = $(NONE_SELECTED) ]
 
 # Into a folder that stands before the environment's own; torch, which is large, stays the environment's.
-test-oldest: setup  ## Test with the oldest Stable-Baselines3 and Gymnasium that pyproject.toml allows
+test-oldest: setup $(call WITH,test)  ## Test with the oldest Stable-Baselines3 and Gymnasium that pyproject.toml allows
 	rm -rf build/oldest
 	$(UV) pip install --quiet --python $(BIN)/python --target build/oldest --resolution lowest-direct \
 	  --overrides <(echo "torch; python_version < '3'") \
@@ -87,7 +95,7 @@ test-oldest: setup  ## Test with the oldest Stable-Baselines3 and Gymnasium that
 
 # Rust's name of macOS; its standard library is enough to check what would be built there.
 MACOS := aarch64-apple-darwin
-check: setup  ## Check format, lints, types and documentation
+check: setup $(call WITH,test check)  ## Check format, lints, types and documentation
 	cargo fmt --all --check
 	cargo clippy $(CRATES) --all-targets --profile checked -- -D warnings
 	@if rustup target list --installed 2>/dev/null | grep -qx $(MACOS); \
@@ -100,24 +108,24 @@ check: setup  ## Check format, lints, types and documentation
 	$(BIN)/python -m pytest --quiet tests/docs/test_pages.py
 	@if [ -n '$(LACKING)' ]; then echo 'NOT CHECKED: the crate ccarena-kernel; it needs: $(LACKING) (make prerequisites)'; fi
 
-bench: setup  ## Measure the simulator, environments, training and, as root, the emulator and the kernel bridge
+bench: setup $(call WITH,test)  ## Measure the simulator, environments, training and, as root, the emulator and the kernel bridge
 	$(BIN)/python -m bench $(ARGS)
 	$(BIN)/python -m bench.page
 
 soak: ROUNDS = 1000
-soak: setup  ## As root: attach, send, kill -9 at random and detach the kernel bridge, ROUNDS times (about 20 minutes)
+soak: setup $(call WITH,test)  ## As root: attach, send, kill -9 at random and detach the kernel bridge, ROUNDS times (about 20 minutes)
 	$(BIN)/python -m bench.soak --rounds $(ROUNDS)
 	$(BIN)/python -m bench.soak --churn 20000
 
 # Networks are trained in settings named by ARGS="--train half-silent".
-gain: setup  ## Measure how much ACCT's network can gain over a table, setting by setting; finished parts are kept
+gain: setup $(call WITH,test)  ## Measure how much ACCT's network can gain over a table, setting by setting; finished parts are kept
 	$(BIN)/python -m bench.gain $(ARGS)
 	$(BIN)/python -m bench.page
 
 measurements: setup  ## Rewrite docs/measurements.md and the figures in other pages from docs/measurements.json
 	$(BIN)/python -m bench.page
 
-format: setup  ## Format the code
+format: setup $(call WITH,check)  ## Format the code
 	cargo fmt --all
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix --select I .
@@ -125,7 +133,7 @@ format: setup  ## Format the code
 docs: setup  ## Rewrite the parts of docs/ that are generated from the code
 	$(BIN)/python -m docs.generate
 
-site: setup  ## Make the documentation a site in build/site, read from files without a network
+site: setup $(call WITH,docs)  ## Make the documentation a site in build/site, read from files without a network
 	$(BIN)/python docs/site/build.py build/site
 
 # Policies are in the folders of learned schemes: NAME is trained by the configuration NAME, NAME-table is NAME's rule.
@@ -169,21 +177,24 @@ reproduction-quic: setup  ## The suites that also run over QUIC, in real time an
 properties: setup  ## Run Rust's property tests ROUNDS times, each time with other cases
 	for round in $$(seq $(ROUNDS)); do cargo test $(CRATES) --profile checked --quiet; done
 
-test-cluster: setup  ## Kill workers, nodes and drivers of whole trainings and sweeps on a cluster (a few minutes)
-	$(UV) pip install --quiet --python $(BIN)/python $(PIP_ARGS) --no-build-isolation -e '.[test-cluster]'
+test-cluster: setup $(call WITH,test test-cluster)  ## Kill workers, nodes and drivers of whole trainings and sweeps on a cluster (a few minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m 'slow or not slow' tests/agents/test_ray.py tests/executors \
 	  tests/tune tests/runs 'tests/docs/test_tutorials.py::test_it_can_be_followed[tutorial-cluster]' $(ARGS)
 
 proof: OUT = runs/proof-$(shell date +%Y%m%d-%H%M%S)
-proof: setup  ## Train ACCT, and Hyvar in two ways, 5 seeds each, by a job on a cluster that loses a node (ARGS=--quick: minutes)
-	$(UV) pip install --quiet --python $(BIN)/python $(PIP_ARGS) --no-build-isolation -e '.[cluster]'
+proof: setup $(call WITH,cluster)  ## Train ACCT, and Hyvar in two ways, 5 seeds each, by a job on a cluster that loses a node (ARGS=--quick: minutes)
 	$(BIN)/python -m bench.proof --out $(OUT) $(ARGS)
 
 COUNTS := build/guided/counts.profdata
-wheel: setup  ## Build the wheel that machines of a cluster install, into dist/ (docs/cluster.md; GUIDED=1: a faster one)
+# On Linux, `auditwheel repair` names the oldest C library that the wheel runs with, and copies in what else it needs: nothing.
+wheel: can-build $(CORE) $(call WITH,wheel)  ## Build the wheel that runs without Rust, into dist/ (docs/install.md; GUIDED=1: a faster one)
 	$(if $(GUIDED),$(BIN)/python -m bench.guided record $(COUNTS))
-	$(if $(GUIDED),RUSTFLAGS=-Cprofile-use=$(abspath $(COUNTS))) $(BIN)/python setup.py --quiet bdist_wheel --dist-dir dist
-	$(if $(GUIDED),$(BIN)/python -m bench.guided compare "$$(ls -t dist/*.whl | head -n 1)")
+	rm -rf build/wheel dist/*.whl
+	$(if $(GUIDED),RUSTFLAGS=-Cprofile-use=$(abspath $(COUNTS))) $(BIN)/python setup.py --quiet bdist_wheel --dist-dir build/wheel
+	$(if $(GUIDED),$(BIN)/python -m bench.guided compare build/wheel/*.whl)
+	@mkdir -p dist
+	if [ "$$(uname -s)" = Linux ]; then PATH=$(abspath $(BIN)):$$PATH auditwheel repair --wheel-dir dist build/wheel/*.whl; \
+	else cp build/wheel/*.whl dist/; fi
 	@ls dist/*.whl
 
 release-notes:  ## Print the changelog of this version; TAG=vVERSION has to be this version
@@ -194,6 +205,18 @@ release-notes:  ## Print the changelog of this version; TAG=vVERSION has to be t
 
 image-check:  ## As root, with debootstrap: run the Dockerfile's steps with dist's wheel in a clean root (2 minutes)
 	$(BIN)/python -m bench.image
+
+sdist: can-build $(INSTALLED)  ## Pack the sources that the wheel is built from, into dist/
+	$(BIN)/python setup.py --quiet sdist --dist-dir dist
+	@ls dist/*.tar.gz
+
+# Extras that make installs, of which the others are parts.
+LOCKED := train,test,check,docs,wheel,test-cluster,tune
+# Names, versions and markers alone: which index has them is the machine's business.
+lock: $(INSTALLED)  ## Rewrite requirements.lock, the versions that make installs, with the newest of them
+	$(UV) pip compile --quiet --universal --upgrade --python $(BIN)/python --python-version 3.10 --no-build-isolation \
+	  $(patsubst %,--extra %,$(subst $(comma), ,$(LOCKED))) --no-header --no-annotate --no-emit-index-url \
+	  --no-emit-find-links --output-file $(LOCK) pyproject.toml
 
 fuzz:  ## Fuzz every parser, all schemes and all queues for FUZZ_S seconds each, on stable Rust
 	fuzz/run $(FUZZ_S)
@@ -206,16 +229,24 @@ can-build:
 
 # uv installs three times as fast as pip; where it is not on PATH, the environment gets its own.
 $(BIN)/python: | can-build
-	@if uv --version >/dev/null 2>&1; then uv venv --quiet --python "$$(command -v $(PYTHON))" .venv; \
+	@if $(HAS_UV); then uv venv --quiet --python "$$(command -v $(PYTHON))" .venv; \
 	else $(PYTHON) -m venv .venv || { rm -rf .venv; \
 	  echo "error: $(PYTHON) cannot create virtual environments: apt install python3-venv" >&2; exit 1; }; \
 	  $(BIN)/python -m pip install --quiet uv; fi
 
+# Built with the environment's Python, not an isolated one, so that cargo finds its work already done.
+$(INSTALLED): pyproject.toml setup.py | $(BIN)/python can-build
+	@$(INSTALL) --quiet setuptools setuptools-rust
+	@echo 'Building the simulator and its programs: minutes for the first time'
+	@$(INSTALL) --quiet $(PIP_ARGS) --no-deps --no-build-isolation -e .
+	@touch $@
+
 # uv leaves bytecode out. Where Python may not write it either (PYTHONDONTWRITEBYTECODE, a read-only environment), every
 # process would compile PyTorch and Ray anew.
-$(INSTALLED): pyproject.toml setup.py | $(BIN)/python can-build
-	@$(UV) pip install --python $(BIN)/python --quiet 'setuptools>=77' 'setuptools-rust>=1.10'
-	@$(UV) pip install --python $(BIN)/python $(PIP_ARGS) --compile-bytecode --no-build-isolation -e '.[all,dev]'
+.venv/extras/%: pyproject.toml $(LOCK) | $(INSTALLED)
+	@mkdir -p $(@D)
+	@options=$$($(PREREQUISITES) extra $*) && \
+	  $(INSTALL) $$options $(PIP_ARGS) --compile-bytecode --no-build-isolation -r pyproject.toml --extra $*
 	@touch $@
 
 # Changes when the kernel bridge's packages come or go, or a program is gone, so that what is built follows.
@@ -224,7 +255,7 @@ $(BRIDGE): FORCE
 	@for program in $(PROGRAMS); do [ -x "ccarena/_bin/$$program" ] || rm -f $@; done
 	@echo '$(LACKING)' | cmp -s - $@ || echo '$(LACKING)' >$@
 
-# The same Python as above, not an isolated one, so that cargo finds its work already done.
+# The same Python again, for the same reason.
 $(CORE): $(RUST) setup.py $(BRIDGE) | $(INSTALLED)
 	$(BIN)/python setup.py --quiet build_rust --inplace
 	@touch $@

@@ -14,6 +14,7 @@ from ccarena.core.arguments import Parser, parse, refuse_unused, unrecognised
 from ccarena.core.outputs import redirected
 from ccarena.core.terminal import command_line, encode_plainly, remember, visible
 from ccarena.errors import INTERRUPTED, CcarenaError, ConfigError, MissingDependencyError, did_you_mean
+from ccarena.extras import how_to_add
 
 COMMANDS = {
     # name: (module with add_parser(subparsers, **kwargs) and run(args) -> exit code or None, one line of help)
@@ -129,10 +130,10 @@ def build_parser(chosen: str | None) -> Parser:
 def _unexpected(error: Exception) -> tuple[str, int]:
     """Returns message and exit code for an exception of another library: an incomplete installation, else a bug."""
     if isinstance(error, ModuleNotFoundError) and error.name == "ccarena._core":
-        message = "the native extension (ccarena._core) is not built: run `make setup`; if that fails, `ccarena doctor`"
+        message = f"the native extension (ccarena._core) is not built: {how_to_add()}; if that fails, `ccarena doctor`"
         return message, MissingDependencyError.exit_code
     if isinstance(error, ModuleNotFoundError) and error.name and error.name.split(".")[0] != "ccarena":
-        message = f'the Python package "{error.name}" is not installed here: run `make setup` and use .venv/bin/ccarena'
+        message = f'the Python package "{error.name}" is not installed here: {how_to_add()}'
         return message, MissingDependencyError.exit_code
     return f"internal error: {type(error).__name__}: {error}; this is a bug in ccarena (--debug shows where)", 1
 

@@ -21,6 +21,8 @@ import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ccarena.extras import how_to_add
+
 __all__ = [
     "INTERRUPTED",
     "ActionError",
@@ -102,10 +104,7 @@ class MissingDependencyError(CcarenaError, ImportError):
     @classmethod
     def for_extra(cls, package: str, extra: str, purpose: str) -> MissingDependencyError:
         """The error for a Python `package` that comes with ccarena's `extra` and that `purpose` needs."""
-        return cls(
-            f'{purpose} needs the Python package "{package}", which is not installed: pip install -e ".[{extra}]" in '
-            f'the checkout, or pip install "WHEEL[{extra}]" with the wheel file'
-        )
+        return cls(f'{purpose} needs the Python package "{package}", which is not installed: {how_to_add(extra)}')
 
 
 class MachineError(CcarenaError):

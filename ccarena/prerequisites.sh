@@ -6,6 +6,9 @@
 #   prerequisites.sh kernel    print the Debian packages that building the kernel bridge still needs; nothing if none, and
 #                              nothing outside Linux, where no package would help
 #   prerequisites.sh check     fail, and say what to do, unless everything but the kernel bridge can be built
+#   prerequisites.sh extra NAME
+#                              say how much installing this extra of pyproject.toml downloads and takes, and print the
+#                              options of `uv pip install` that choose PyTorch's build for this machine
 #   prerequisites.sh install [build] [kernel] [tests]
 #                              install what is missing for these uses, or for all: as root and with apt, after asking;
 #                              otherwise print the command, and fail if nothing can be built
@@ -15,9 +18,21 @@
 set -eu
 PYTHON=${PYTHON:-python3}
 
-# In GB: .venv with the CUDA build of PyTorch, what cargo builds, and a temporary file of the largest package.
-ROOM_TO_SET_UP=9
-ROOM_TO_BUILD=2
+# In MB of download and of disk: what an extra adds to those above it. tests/test_install.py holds them against .venv,
+# and docs/install.md shows them.
+sizes() {
+  case $1 in
+    train-cpu) echo 300 1200 ;;
+    train-cuda) echo 3100 6100 ;;
+    test) echo 300 900 ;;
+    check) echo 30 110 ;;
+    docs) echo 20 80 ;;
+    ray) echo 80 220 ;;
+    *) echo 0 0 ;;
+  esac
+}
+# In MB: what cargo builds, and temporary files.
+ROOM_TO_BUILD=2000
 
 has() { command -v "$1" >/dev/null 2>&1; }
 
@@ -142,15 +157,68 @@ check_environment() {
 
 # ROOM_GB says how much is enough instead, such as where .venv or target are on another disk.
 check_room() {
-  if [ -f .venv/installed.stamp ]; then
-    needed=${ROOM_GB:-$ROOM_TO_BUILD} what='building and testing needs'
-  else
-    needed=${ROOM_GB:-$ROOM_TO_SET_UP} what='setting up and building needs'
+  what='building and testing needs' mb=$ROOM_TO_BUILD
+  if [ ! -f .venv/extras/train ]; then
+    pytorch=$(pytorch)
+    what="setting up and building with $(title "$pytorch") needs"
+    # shellcheck disable=SC2046
+    set -- $(sizes "train-$pytorch")
+    mb=$((mb + $2))
   fi
+  needed=${ROOM_GB:-$(gb $mb)}
   free_kb=$(df -Pk . | awk 'NR == 2 {print $4}')
-  [ "$free_kb" -ge $((needed * 1000000)) ] ||
-    fail "$((free_kb / 1000)) MB of disk are free in $PWD, but $what about $needed GB: make room (PyTorch without CUDA \
-takes 4 GB less: make setup PIP_ARGS='--torch-backend cpu' ROOM_GB=5), or set ROOM_GB if less will do"
+  awk "BEGIN {exit !($free_kb >= $needed * 1000000)}" ||
+    fail "$((free_kb / 1000)) MB of disk are free in $PWD, but $what about $needed GB: make room, or set ROOM_GB if less \
+will do"
+}
+
+# Tenths of GB from MB.
+gb() { echo "$(($1 / 1000)).$(($1 % 1000 / 100))"; }
+
+# PyTorch's build without CUDA comes from PyTorch's own index alone; on other systems every build is without.
+PYTORCH_INDEX=${PYTORCH_INDEX:-https://download.pytorch.org/whl/cpu/torch/}
+
+# Which build of PyTorch this machine gets: the user's choice, that of .venv, the one without CUDA if there is no NVIDIA
+# GPU, else CUDA's.
+pytorch() {
+  if is_chosen; then
+    case $PIP_ARGS in *cpu*) echo cpu ;; *) echo cuda ;; esac
+  elif [ -n "$(ls -d .venv/lib/python3*/site-packages/torch-*.dist-info 2>/dev/null)" ]; then
+    if [ -n "$(ls -d .venv/lib/python3*/site-packages/torch-*+cpu.dist-info 2>/dev/null)" ]; then echo cpu; else echo cuda; fi
+  elif ! has_gpu && { [ "$(uname -s)" != Linux ] || has_pytorch_index; }; then
+    echo cpu
+  else
+    echo cuda
+  fi
+}
+
+title() { [ "$1" = cpu ] && echo 'PyTorch without CUDA' || echo "PyTorch's CUDA build"; }
+
+# PIP_ARGS are those of the Makefile.
+is_chosen() { case ${PIP_ARGS:=} in *--torch-backend*) ;; *) false ;; esac; }
+
+has_gpu() { nvidia-smi -L >/dev/null 2>&1; }
+
+# The alarm ends the interpreter even while it looks up the name.
+has_pytorch_index() {
+  "$PYTHON" -c "import signal, urllib.request as r; signal.alarm(5); r.urlopen('$PYTORCH_INDEX', timeout=4)" \
+    >/dev/null 2>&1
+}
+
+extra() {
+  pytorch=$(pytorch)
+  name=$1 note=
+  if [ "$1" = train ]; then
+    name=train-$pytorch
+    note=", with $(title "$pytorch")"
+    if [ "$pytorch" = cuda ] && ! is_chosen && ! has_gpu; then
+      note="$note: there is no NVIDIA GPU, but PyTorch's index, which alone has the build without CUDA, does not answer"
+    fi
+  fi
+  # shellcheck disable=SC2046
+  set -- "$1" $(sizes "$name")
+  [ "$2" = 0 ] || echo "Installing what \"$1\" needs: up to $2 MB to download, $3 MB of disk$note" >&2
+  if [ "$pytorch" = cpu ] && ! is_chosen && [ "$(uname -s)" = Linux ]; then echo --torch-backend cpu; fi
 }
 
 purpose() {
@@ -202,6 +270,7 @@ case ${1:-} in
   programs) programs ;;
   kernel) kernel_packages ;;
   check) check ;;
+  extra) extra "${2:?the name of an extra}" ;;
   install) shift && install ${*:-build kernel tests} ;;
-  *) fail "$0: expected programs, kernel, check or install" ;;
+  *) fail "$0: expected programs, kernel, check, extra or install" ;;
 esac

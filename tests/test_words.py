@@ -56,7 +56,11 @@ OLD = [
     Old(r"\benum Home\b|\bHome::|\bstruct (Law|Said|Told)\b", "Runtime, ControlLaw, Deferred", RUST),
     Old(r"\bworth its network\b|\bworth the network\b", "could a simple rule do it? (Verdict.simple_rule)"),
     Old(r"\bverdict\.line\b|\bverdict: learned\b", "Verdict.learned, Verdict.simple_rule, each with its sentence"),
-    Old(r"pip install \"?ccarena\[", 'pip install -e ".[EXTRA]"', ("ccarena", "docs", "README.md", "examples")),
+    Old(
+        r"pip install \"?ccarena\[",
+        'pip install "WHEEL[EXTRA]", or ccarena.extras',
+        ("ccarena", "docs", "README.md", "examples"),
+    ),
 ]
 
 

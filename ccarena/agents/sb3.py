@@ -26,6 +26,7 @@ from ccarena.agents.sb3_network import Features
 from ccarena.configs.schema import Sb3Config
 from ccarena.configs.userfile import bind
 from ccarena.errors import ConfigError, MissingDependencyError, TrainingError, did_you_mean
+from ccarena.extras import how_to_add
 from ccarena.policies.agreement import Decide
 from ccarena.policies.sb3 import NormalisedObservation, actor, predicting
 
@@ -186,7 +187,7 @@ def find_class(name: str) -> type[BaseAlgorithm]:
         }
     if name in known:
         return known[name]
-    hint = f" (and others in {', '.join(absent)}, which is not installed: pip install {absent[0]})" if absent else ""
+    hint = f" (and others in {', '.join(absent)}, which is not installed: {how_to_add('train')})" if absent else ""
     raise ConfigError(
         f"algorithm.name = {name}: unknown algorithm, and no FILE.py:CLASS of your own"
         f"{did_you_mean(name, ['a3c', *known])}{hint}"

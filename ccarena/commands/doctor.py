@@ -24,6 +24,7 @@ from ccarena.core import programs
 from ccarena.core.machine import is_linux, lines_of, usable_cores
 from ccarena.core.terminal import Progress, print_table, progress_bar
 from ccarena.errors import CcarenaError, MachineError
+from ccarena.extras import how_to_add
 from ccarena.pages.states import STATES, state_of
 from ccarena.traces.files import available, search_path
 
@@ -109,7 +110,7 @@ def examine() -> list[Finding]:
 
 def simulator() -> Finding:
     """Checks that the native extension loads and simulates a second of one flow."""
-    rebuild = "build it: `make setup` (needs a Rust toolchain from https://rustup.rs and a C compiler)"
+    rebuild = f"build it: {how_to_add()} (needs a Rust toolchain from https://rustup.rs and a C compiler)"
     try:
         core = importlib.import_module("ccarena._core")
     except ImportError as error:
@@ -129,7 +130,7 @@ def training() -> Finding:
     state: State = "ok" if not lacking else "limited" if "torch" in found and "gymnasium" in found else "missing"
     text = ", ".join(f"{name} {version}" for name, version in found.items()) or "none of its packages"
     if lacking:
-        return Finding("training", state, f"{text}; lacks {', '.join(lacking)}", f"pip install {' '.join(lacking)}")
+        return Finding("training", state, f"{text}; lacks {', '.join(lacking)}", how_to_add("train"))
     if (packages_at := _compiled_anew("torch")) is not None:
         slow = f"{text}; torch has no bytecode, and processes may not write it: each compiles it anew, for seconds"
         return Finding("training", "limited", slow, f"once: python -m compileall -q -j0 {packages_at}")
@@ -156,18 +157,20 @@ def ray() -> Finding:
             slow = f"ray {version}; rfc3987-syntax (of Jupyter's server) delays every process of Ray by seconds"
             return Finding("Ray", "limited", slow, "pip uninstall rfc3987-syntax, or an environment without Jupyter")
         return Finding("Ray", "ok", f"ray {version}")
-    return Finding("Ray", "missing", "not installed; training runs with --executor local", "pip install ray")
+    return Finding("Ray", "missing", "not installed; training runs with --executor local", how_to_add("ray"))
 
 
 def gpu() -> Finding:
     """Checks that torch can use a GPU, from the driver and torch's version: importing torch takes seconds."""
     if (version := _version("torch")) is None:
-        return Finding("GPU", "missing", "torch is not installed", "pip install torch")
+        return Finding("GPU", "missing", "torch is not installed", how_to_add("train"))
     names = _gpus()
     if not names:
         return Finding("GPU", "missing", "no NVIDIA driver answers; ACCT needs no GPU", "a CUDA device and its driver")
     if "+cpu" in version:
-        return Finding("GPU", "limited", f"{', '.join(names)}; torch {version} has no CUDA", "pip install torch")
+        return Finding(
+            "GPU", "limited", f"{', '.join(names)}; torch {version} has no CUDA", "pip install --force-reinstall torch"
+        )
     return Finding("GPU", "ok", f"{', '.join(names)}; small networks are still fastest on the CPU")
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ccarena.core.machine import require_linux
 from ccarena.errors import MachineError
+from ccarena.extras import is_checkout
 
 __all__ = ["EMULATOR", "KERNEL_BRIDGE", "QUIC", "find", "lacking_packages"]
 
@@ -45,4 +46,7 @@ def lacking_packages() -> str:
 
 def _how_to_build(name: str) -> str:
     packages = lacking_packages() if name == KERNEL_BRIDGE else ""
+    if not is_checkout():
+        first = f"after apt install {packages}, " if packages else ""
+        return f"this wheel was built without it; {first}`make wheel` in a checkout builds one that has it"
     return f"apt install {packages}, then `make setup` builds it" if packages else "`make setup` builds it"

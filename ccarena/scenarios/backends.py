@@ -15,6 +15,7 @@ from typing import Any
 
 from ccarena.core import programs
 from ccarena.errors import CcarenaError, ConfigError, MachineError, MissingDependencyError, ScenarioError, did_you_mean
+from ccarena.extras import how_to_add
 
 __all__ = [
     "ATTEMPTS",
@@ -122,7 +123,7 @@ def simulate(document: Mapping[str, Any]) -> dict[str, Any]:
         core = importlib.import_module("ccarena._core")
     except ImportError as error:
         raise MissingDependencyError(
-            "the native extension ccarena._core is not built; run `make setup`, or `pip install .`"
+            f"the native extension ccarena._core is not built; build it: {how_to_add()}"
         ) from error
     from ccarena.scenarios.scenario import scenario_json
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccarena.errors import ConfigError, MissingDependencyError, did_you_mean
+from ccarena.extras import how_to_add
 
 __all__ = ["MAX_DURATION_S", "all_presets", "generate"]
 
@@ -61,5 +62,5 @@ def _core() -> Any:
     except ImportError as error:
         raise MissingDependencyError(
             f"generating a cellular trace needs ccarena's native extension, which cannot be loaded ({error}); "
-            "build it with `pip install -e .` in the repository (a Rust toolchain is needed)"
+            f"build it: {how_to_add()} (a Rust toolchain is needed)"
         ) from error

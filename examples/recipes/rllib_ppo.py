@@ -1,6 +1,6 @@
 """RLlib's PPO over the native vector environment: python rllib_ppo.py [--iterations N].
 
-Needs `pip install -e '.[rllib]'` in the checkout. RLlib steps environments with next-step autoreset, and asks for them
+Needs `make setup EXTRAS=rllib` in the checkout. RLlib steps environments with next-step autoreset, and asks for them
 by a number.
 """
 

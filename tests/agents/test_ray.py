@@ -6,6 +6,7 @@ import contextlib
 import functools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from ccarena.agents.ray_evolution import RayEvaluator
 from ccarena.configs import load_config
 from ccarena.configs.schema import A3CConfig
 from ccarena.errors import INTERRUPTED, MissingDependencyError, TrainingError
+from ccarena.extras import how_to_add
 from ccarena.policies.spec import spec_of
 from ccarena.runs.run_folder import read_progress
 from tests.agents.toy import SPEC, ToyEnvs, make_toy
@@ -164,7 +166,7 @@ def test_without_ray_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> N
     from ccarena.agents.ray import RayExecutor
 
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingDependencyError, match=r'pip install -e "\.\[ray\]"'):
+    with pytest.raises(MissingDependencyError, match=re.escape(how_to_add("ray"))):
         RayExecutor(Learner(context(broken), CONFIG), context(broken), CONFIG)
 
 

@@ -13,6 +13,7 @@ import yaml
 from ccarena import __version__, cli
 from ccarena.configs import TrainConfig, load_config, save_config
 from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError
+from ccarena.extras import how_to_add
 from ccarena.runs.run_folder import free_folder, newest_run
 
 ROOT = Path(__file__).parents[2]
@@ -201,13 +202,13 @@ def test_help_of_train_has_the_values_in_force(
     ("error", "code", "message"),
     [
         (ConfigError("a: b"), 2, "error: a: b\n"),
-        (MissingDependencyError.for_extra("ray", "ray", "executor ray"), 4, 'pip install -e ".[ray]"'),
+        (MissingDependencyError.for_extra("ray", "ray", "executor ray"), 4, how_to_add("ray")),
         (KeyboardInterrupt(), 130, "error: interrupted\n"),
         (OSError(28, "No space left on device", "runs/x"), 1, "error: runs/x: No space left on device\n"),
         (
             ModuleNotFoundError("no", name="ccarena._core"),
             4,
-            "the native extension (ccarena._core) is not built: run `make",
+            "the native extension (ccarena._core) is not built: " + how_to_add(),
         ),
         (ModuleNotFoundError("no", name="torch.nn"), 4, 'the Python package "torch.nn" is not installed here'),
         (ZeroDivisionError("oh"), 1, "error: internal error: ZeroDivisionError: oh"),

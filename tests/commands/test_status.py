@@ -10,6 +10,7 @@ import pytest
 from ccarena import cli
 from ccarena.agents.runs import locked
 from ccarena.configs import load_config, save_config
+from ccarena.extras import how_to_add
 from tests.policies.made import continuous
 
 fsspec = pytest.importorskip("fsspec", reason="FSSPEC IS NOT INSTALLED: runs on other file systems are not tested")
@@ -58,4 +59,4 @@ def test_a_wrong_dashboard_is_refused(address: str, message: str, capsys: pytest
     code = cli.main(["status", "mine", "--ray-address", address])
     said = capsys.readouterr().err
     # Ray has its client of jobs in an extra of its own, which need not be installed.
-    assert (code == 2 and message in said) or (code == 4 and 'pip install -e ".[' in said)
+    assert (code == 2 and message in said) or (code == 4 and how_to_add("cluster") in said)

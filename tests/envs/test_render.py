@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import matplotlib
 import ccarena  # noqa: F401  (registers the environments)
 from ccarena.envs.render import CAPACITY, QUEUE, RATE, Scope
 from ccarena.errors import ConfigError, MissingDependencyError
+from ccarena.extras import how_to_add
 
 SCENARIO = {
     "duration_s": 4,
@@ -109,5 +111,5 @@ def test_what_cannot_be_drawn_is_refused(monkeypatch: pytest.MonkeyPatch) -> Non
         gymnasium.make("ccarena/Acct-v0", render_mode="human")
     for name in ("matplotlib.backends.backend_agg", "matplotlib.figure"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(MissingDependencyError, match=r'pip install -e "\.\[render\]"'):
+    with pytest.raises(MissingDependencyError, match=re.escape(how_to_add("render"))):
         gymnasium.make("ccarena/Acct-v0", render_mode="rgb_array")

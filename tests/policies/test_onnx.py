@@ -10,7 +10,7 @@ import torch
 from hypothesis import HealthCheck, assume, given, settings
 
 pytest.importorskip("onnx", reason="ONNX IS NOT INSTALLED: not tested (ccarena[onnx])")
-pytest.importorskip("onnxruntime", reason="ONNX RUNTIME IS NOT INSTALLED: not tested (ccarena[dev])")
+pytest.importorskip("onnxruntime", reason="ONNX RUNTIME IS NOT INSTALLED: not tested (ccarena[test])")
 
 import onnxruntime
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -18,6 +19,7 @@ from ccarena import _core
 from ccarena.errors import ConfigError, MissingDependencyError, PolicyError, ScenarioError, TraceError
 from ccarena.eval.measure.record import PACKETS
 from ccarena.eval.measure.table import FIGURES
+from ccarena.extras import how_to_add
 from ccarena.scenarios.results import Results
 from ccarena.scenarios.tables import TABLES, flow_rows
 
@@ -194,7 +196,7 @@ def test_a_missing_library_is_named_with_its_extra(results: Results, monkeypatch
     import sys
 
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(MissingDependencyError, match=r'pip install -e "\.\[frames\]"'):
+    with pytest.raises(MissingDependencyError, match=re.escape(how_to_add("frames"))):
         results.flows()
 
 

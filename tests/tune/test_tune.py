@@ -17,6 +17,7 @@ import pytest
 from bench import nodes
 from ccarena import cli
 from ccarena.errors import ConfigError
+from ccarena.extras import how_to_add
 from ccarena.tune.page import rows_of, table_of, write
 from ccarena.tune.space import Dimension, read_space
 from ccarena.tune.trial import Trials
@@ -183,7 +184,7 @@ def test_a_missing_extra_is_said_before_anything_is_written(
     assert cli.main(words) == 4
     said = capsys.readouterr().err
     extra = {"ray": "ray", "torch": "train", "ray.tune": "tune", "optuna": "optuna"}[lacking]
-    assert f'pip install -e ".[{extra}]"' in said and "go on with" not in said
+    assert how_to_add(extra) in said and "go on with" not in said
     assert sorted(tmp_path.rglob("*")) == before
 
 

@@ -18,6 +18,7 @@ import pytest
 
 from ccarena import cli
 from ccarena.errors import CheckpointError, ConfigError, TrainingError
+from ccarena.extras import how_to_add
 from ccarena.runs import remote_folder
 from ccarena.runs.remote_folder import RemoteFolder, opened, remote_of
 from ccarena.tune.sweep import SWEEP
@@ -154,7 +155,7 @@ def test_what_is_at_the_url_decides(url: str, tmp_path: Path, capsys: pytest.Cap
     ("place", "code", "message"),
     [
         ("nonsense://sweep", 2, "nonsense://sweep: Protocol not known: nonsense; expected a folder, or a URL"),
-        ("s3://bucket/sweep", 4, 'pip install -e ".[remote]"'),
+        ("s3://bucket/sweep", 4, how_to_add("remote")),
     ],
 )
 def test_a_url_that_cannot_be_used_is_said_before_anything_is_written(

@@ -90,13 +90,11 @@ class Store:
     def __init__(self, where: str, read_only: bool = False, make: bool = True) -> None:
         """Opens the file or URL `where`. A missing store is created if `make` is set and `read_only` is not.
 
-        Raises ConfigError if the store is missing or no store, MissingDependencyError without SQLAlchemy or a driver.
+        Raises ConfigError if the store is missing or no store, MissingDependencyError without a driver.
         """
-        try:
-            import sqlalchemy as sa
-            import sqlalchemy.exc
-        except ImportError as error:
-            raise MissingDependencyError.for_extra("sqlalchemy", "leaderboard", "the leaderboard's store") from error
+        import sqlalchemy as sa
+        import sqlalchemy.exc
+
         self._sa = sa
         self.where = where
         url = where if "://" in where else f"sqlite:///{Path(where).resolve()}"
