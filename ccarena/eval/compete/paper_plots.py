@@ -47,7 +47,8 @@ def heat_map(found: Sequence[Matrix], link: str | None, width: Width) -> PaperFi
 def _panel(axes: Axes, matrix: Matrix, key: str, title: str) -> None:
     values, size = matrix.figures[key], len(matrix.entrants)
     shades, colours = shade(matrix, key), SHARES if key == "share" else HARM
-    axes.set(xlim=(-0.5, size - 0.5), ylim=(size - 0.5, -0.5), title=title, xlabel="beside")
+    axes.set(xlim=(-0.5, size - 0.5), ylim=(size - 0.5, -0.5), xlabel="beside")
+    axes.set_title(title, loc="right")  # a long one has room only on the left, over the names
     axes.grid(visible=False)
     for i, j in zip(*np.nonzero(np.isfinite(values)), strict=True):
         colour = charts.ramp(colours, float(shades[i, j]))
