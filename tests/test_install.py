@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -193,3 +193,41 @@ def test_the_sources_are_packed_whole(tmp_path: Path) -> None:
     listed = (tmp_path / "ccarena.egg-info" / "SOURCES.txt").read_text("utf-8").splitlines()
     assert wanted - set(listed) == set(), "MANIFEST.in leaves them out"
     assert sum((ROOT / name).stat().st_size for name in listed if (ROOT / name).is_file()) < 20e6
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> Callable[..., tuple[str, str]]:
+    """Runs `prerequisites.sh extra train` where there is a GPU or none, and returns what it prints and what it says."""
+    nvidia_smi = tmp_path / "nvidia-smi"
+
+    def run(gpu: bool, **variables: str) -> tuple[str, str]:
+        nvidia_smi.write_text(f"#!/bin/sh\nexit {0 if gpu else 1}\n")
+        nvidia_smi.chmod(0o755)
+        kept = {name: value for name, value in os.environ.items() if name != "PIP_ARGS"}
+        environment = {**kept, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHON": sys.executable, **variables}
+        words = ["sh", ROOT / "ccarena" / "prerequisites.sh", "extra", "train"]
+        done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+        return done.stdout.strip(), done.stderr
+
+    return run
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="PYTORCH HAS CUDA ON LINUX ALONE")
+def test_pytorch_comes_without_cuda_unless_there_is_a_gpu(
+    options: Callable[..., tuple[str, str]], tmp_path: Path
+) -> None:
+    (tmp_path / "index.html").touch()
+    answers, silent = (
+        {"PYTORCH_INDEX": (tmp_path / "index.html").as_uri()},
+        {"PYTORCH_INDEX": (tmp_path / "nowhere").as_uri()},
+    )
+    printed, said = options(gpu=False, **answers)
+    assert printed == "--torch-backend cpu" and "with PyTorch without CUDA" in said
+    printed, said = options(gpu=True, **answers)
+    assert printed == "" and "with PyTorch's CUDA build\n" in said
+    printed, said = options(gpu=False, **silent)
+    assert printed == "" and "PyTorch's index, which alone has the build without CUDA, does not answer" in said
+    printed, said = options(gpu=True, **answers, PIP_ARGS="--torch-backend cpu")
+    assert printed == "" and "with PyTorch without CUDA" in said, "uv takes an option once"
+    (tmp_path / ".venv/lib/python3.12/site-packages/torch-2.9.0+cpu.dist-info").mkdir(parents=True)
+    assert options(gpu=True, **silent)[0] == "--torch-backend cpu", "an environment keeps its build"
