@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import textwrap
+from importlib.util import find_spec
 
 from ccarena.core.terminal import width_of_lines
+from ccarena.extras import how_to_add
 
 __all__ = ["FIRST", "welcome"]
 
@@ -36,3 +38,5 @@ def welcome() -> None:
             print(f"  {command}")
             text = textwrap.fill(gives + (f" (about {time})" if time else ""), width - 6)
             print(textwrap.indent(text, " " * 6))
+    if find_spec("torch") is None:
+        print("\n" + textwrap.fill(f"Training needs PyTorch, which is not installed: {how_to_add('train')}", width))

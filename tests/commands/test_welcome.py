@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ccarena import cli
+from ccarena.commands import welcome
 from ccarena.commands.welcome import FIRST
 from ccarena.configs import load_config
 from ccarena.core.arguments import parse
@@ -29,6 +30,13 @@ def test_it_names_the_first_commands_from_the_shortest_on(
     assert max(map(len, out.splitlines())) <= min(columns or 80, 80)
     commands = [line.strip() for line in out.splitlines() if line.startswith("  ccarena")]
     assert commands == [*(command for _, command, _ in FIRST), "ccarena --help", "ccarena doctor"]
+
+
+def test_it_says_what_training_lacks(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for spec, said in ((None, True), (object(), False)):
+        monkeypatch.setattr(welcome, "find_spec", lambda name, spec=spec: spec)
+        assert cli.main([]) == 0
+        assert ("Training needs PyTorch" in capsys.readouterr().out) == said
 
 
 @pytest.mark.parametrize("command", [command for _, command, _ in FIRST])
