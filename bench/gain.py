@@ -43,7 +43,7 @@ from ccarena.runs.run_folder import POLICY
 CONFIG = "acct-signals"
 TESTED_ON = 0x4741_494E
 """Seed of the tested links. Training draws from its own seed, tuning from `TUNED_ON`."""
-TUNING_LINKS = 24
+TUNING_LINKS = 48
 DECISIONS = 3_000_000
 LARGEST_REWARD = 100.0
 """Largest reward of a decision: A in Green, 101 - A elsewhere, with A from 1 to 100 (`ccarena.acct.rewards`)."""
