@@ -13,7 +13,7 @@ from ccarena.core import measurements
 from ccarena.core.arguments import Unused
 from ccarena.core.files import check_file
 from ccarena.core.learned_schemes import shipped_policies
-from ccarena.core.outputs import folder, kept
+from ccarena.core.outputs import Output, folder, kept
 from ccarena.core.terminal import command_line, print_table, visible
 from ccarena.errors import ConfigError
 from ccarena.eval.heldout.links import LINK_SETS
@@ -37,6 +37,7 @@ UNUSED = (
     *paper_plots.UNUSED,
     Unused(("threads",), lambda args: args.executor != "local", "beside --executor ray, which uses every core"),
     Unused(("link_sets", "traces"), lambda args: args.scenario is not None, "beside --scenario, which has its links"),
+    Unused(("pcap",), lambda args: args.scenario is None, "without --scenario, whose packets it has"),
     Unused(("schemes",), lambda args: args.scenario is not None, "beside --scenario, whose flows name their schemes"),
     Unused(
         ("record",),
@@ -92,6 +93,12 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     )
     paper_plots.add_options(parser, KINDS, None)
     parser.add_argument(
+        "--pcap",
+        type=Output(".pcap"),
+        metavar="FILE",
+        help="with --scenario: a capture of the first run, for Wireshark",
+    )
+    parser.add_argument(
         "--record",
         type=kept,
         metavar="FILE",
@@ -109,6 +116,8 @@ def run(args: argparse.Namespace) -> int:
     if args.plot is not None:
         check(args.plot)
         check_file(args.plot)
+    if args.pcap is not None:
+        check_file(args.pcap)
     over = of_options(args)
     threads = args.threads or BACKENDS[args.backend].at_once(2)
     if args.scenario is not None:
@@ -192,6 +201,7 @@ def _scenario(args: argparse.Namespace) -> None:
         executor=None if args.executor == "local" else executors.of_options(args, Threads(1)),
         plot=args.plot,
         kind=args.kind or "rate",
+        pcap=args.pcap,
         as_json=args.json,
         repeat=[command_line(args)],
     )

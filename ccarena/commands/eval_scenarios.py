@@ -43,13 +43,14 @@ def show_scenario(
     executor: Executor | None = None,
     plot: Path | None = None,
     kind: str = "rate",
+    pcap: Path | None = None,
     as_json: bool = False,
     repeat: Sequence[str] = (),
 ) -> None:
     """Runs the scenario in the file `path`, writes tables and a page to `out`, and prints a row of figures per flow.
 
-    A plot of `kind` goes to the file `plot`. Other arguments and errors are those of `ccarena.run`; `repeat` are the
-    shell lines that repeat this.
+    A plot of `kind` goes to the file `plot`, and a capture of the first run to `pcap`. Other arguments and errors are
+    those of `ccarena.run`; `repeat` are the shell lines that repeat this.
     """
     document = read_scenario(path)
     check_writable(out)
@@ -67,6 +68,8 @@ def show_scenario(
     written = results.write(out, title=path.name, repeat=repeat)
     if plot is not None:
         results.plot(kind, plot)
+    if pcap is not None:
+        results.pcap(pcap)
     if as_json:
         print(json.dumps(plain(flow_rows(results)), indent=1))
         return

@@ -9,6 +9,7 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,10 +21,41 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-__all__ = ["Columns", "as_csv", "as_pandas", "as_polars", "join", "of_rows"]
+__all__ = ["Coded", "Columns", "as_csv", "as_pandas", "as_polars", "gathered", "join", "of_rows"]
 
 Columns = dict[str, NDArray[Any]]
 """Arrays `[rows]` by column name, in the order in which they are shown."""
+
+
+@dataclass(frozen=True)
+class Coded:
+    """Column of few different values, as their numbers: one byte a row for up to 256 values."""
+
+    codes: NDArray[np.integer[Any]]
+    names: Sequence[Any]
+    """Values by code."""
+
+    @classmethod
+    def same(cls, value: Any, names: Sequence[Any], count: int) -> Coded:
+        """Returns a column of one value, which is among `names`."""
+        dtype = np.int8 if len(names) <= 127 else np.int16 if len(names) <= 32767 else np.int32
+        return cls(np.full(count, list(names).index(value), dtype=dtype), names)
+
+    def values(self) -> NDArray[Any]:
+        """Returns the value of every row."""
+        return np.asarray(list(self.names))[self.codes]
+
+
+def gathered(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Joins tables of the same columns, one below the other; codes keep their names."""
+    found = list(parts)
+    out: dict[str, Any] = {}
+    for name, first in found[0].items() if found else ():
+        if isinstance(first, Coded):
+            out[name] = Coded(np.concatenate([part[name].codes for part in found]), first.names)
+        else:
+            out[name] = np.concatenate([part[name] for part in found])
+    return out
 
 
 def of_rows(rows: Sequence[Mapping[str, Any]]) -> Columns:
@@ -53,13 +85,22 @@ def _cells(values: NDArray[Any]) -> list[Any]:
     return list(values.tolist())
 
 
-def as_pandas(columns: Columns) -> pd.DataFrame:
-    """Returns a pandas data frame. Raises MissingDependencyError if pandas is not installed."""
+def as_pandas(columns: Mapping[str, Any]) -> pd.DataFrame:
+    """Returns a pandas data frame, with categories for `Coded` columns.
+
+    Raises MissingDependencyError if pandas is not installed.
+    """
     try:
         import pandas as pd
     except ImportError as error:
         raise MissingDependencyError.for_extra("pandas", "frames", "a data frame") from error
-    return pd.DataFrame(columns)
+    coded = {
+        name: pd.Categorical.from_codes(column.codes, pd.Index(list(column.names)))
+        if isinstance(column, Coded)
+        else column
+        for name, column in columns.items()
+    }
+    return pd.DataFrame(coded, copy=False)
 
 
 def as_polars(columns: Columns) -> pl.DataFrame:

@@ -6,7 +6,7 @@ A frame is a u32, the length of what follows, a type byte and a payload:
 |------|------------------------------------------------------------------------------------------------------|
 | `S`  | JSON: everything is set up; `flows`, and `zero_ns`, CLOCK_MONOTONIC at the scenario's time zero       |
 | `D`  | u32 flow, u64 ns of scenario time, u32 n, u32 m, f32[n] observation, f32[m] report: a decision is due |
-| `A`  | u16 length, name, dtype (`Q` u64, `I` u32, `d` f64, `f` f32), values: an array of the result          |
+| `A`  | u16 length, name, dtype (`B` u8, `Q` u64, `I` u32, `d` f64, `f` f32), values: an array of the result          |
 | `R`  | JSON: the result (docs/results.md), in which `{"$array": name}` stands for an array sent before, with |
 |      | `shape` if it has rows                                                                               |
 | `E`  | JSON: `kind` and `message` of what went wrong; nothing follows                                        |
@@ -36,6 +36,7 @@ LARGEST_FRAME_BYTES = 1 << 31
 _HEAD = struct.Struct("<IB")
 _DECISION = struct.Struct("<IQII")
 _DTYPES: dict[bytes, np.dtype[Any]] = {
+    b"B": np.dtype("u1"),
     b"Q": np.dtype("<u8"),
     b"I": np.dtype("<u4"),
     b"d": np.dtype("<f8"),
@@ -161,7 +162,7 @@ def _array(payload: bytes) -> Array:
     length = int.from_bytes(payload[:2], "little")
     raw_name, dtype, values = payload[2 : 2 + length], payload[2 + length : 3 + length], payload[3 + length :]
     if dtype not in _DTYPES or len(values) % _DTYPES[dtype].itemsize:
-        raise _broken("A", "a name, one of the types Q, I, d, f, and whole numbers of values")
+        raise _broken("A", "a name, one of the types B, Q, I, d, f, and whole numbers of values")
     try:
         name = raw_name.decode()
     except UnicodeDecodeError:

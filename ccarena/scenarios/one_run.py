@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from ccarena import _core
+from ccarena.errors import ConfigError
 from ccarena.eval.measure.record import Record
 from ccarena.scenarios import backends
 from ccarena.scenarios.scenario import scenario_json
 
-__all__ = ["Run", "checked", "perform"]
+__all__ = ["Run", "checked", "numbered", "perform"]
 
 _Made = TypeVar("_Made")
 
@@ -55,6 +56,15 @@ class Run:
     def valid(self) -> bool:
         """Returns whether the run is valid: False if the emulator of a real-time run was late."""
         return bool(backends.validity(self.result).get("valid", True))
+
+
+def numbered(runs: Sequence[Run], run: int) -> Run:
+    """Returns a run by its number. Raises ConfigError if there is none."""
+    if not runs:
+        raise ConfigError("there are no runs; run a scenario first")
+    if not -len(runs) <= run < len(runs):
+        raise ConfigError(f"run = {run}: expected 0 to {len(runs) - 1}; there are {len(runs)} runs")
+    return runs[run]
 
 
 def checked(document: Mapping[str, Any]) -> dict[str, Any]:

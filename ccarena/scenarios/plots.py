@@ -12,7 +12,7 @@ from ccarena.errors import ConfigError, did_you_mean
 from ccarena.eval.measure.queueing import queueing_delay_ms
 from ccarena.pages.paper_files import Width
 from ccarena.scenarios import row_plots
-from ccarena.scenarios.one_run import Run
+from ccarena.scenarios.one_run import Run, numbered
 from ccarena.scenarios.over_time import binned
 from ccarena.scenarios.tables import flow_rows
 
@@ -41,7 +41,7 @@ def plot(
     if kind in OVER_TIME:
         if given := [name for name, value in (("figure", figure), ("x", x), ("by", by)) if value is not None]:
             raise ConfigError(f'{given[0]} has no effect on a plot "{kind}", which is of one run over time')
-        return _over_time(_chosen(runs, run or 0), kind, width)
+        return _over_time(numbered(runs, run or 0), kind, width)
     if run is not None:
         raise ConfigError(f'run = {run} has no effect on a plot "{kind}", which is of all runs; leave it out')
     valid = [each for each in runs if each.valid]
@@ -52,14 +52,6 @@ def plot(
     return row_plots.of_rows(
         kind, row_plots.Plotted(of_rows(rows), labels), figure=figure, x=x, ellipse=ellipse, width=width
     )
-
-
-def _chosen(runs: Sequence[Run], run: int) -> Run:
-    if not runs:
-        raise ConfigError("nothing to plot: there are no runs")
-    if not -len(runs) <= run < len(runs):
-        raise ConfigError(f"run = {run}: expected 0 to {len(runs) - 1}; there are {len(runs)} runs")
-    return runs[run]
 
 
 def _over_time(run: Run, kind: str, width: Width) -> PaperFigure:

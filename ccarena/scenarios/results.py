@@ -13,8 +13,8 @@ from ccarena.core.files import write_atomically
 from ccarena.errors import ConfigError, did_you_mean
 from ccarena.pages import Page, Section, images, paper_files, write
 from ccarena.runs.run_folder import PAGE
-from ccarena.scenarios import tables
-from ccarena.scenarios.one_run import Run
+from ccarena.scenarios import packets, tables
+from ccarena.scenarios.one_run import Run, numbered
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,11 +72,40 @@ class Results:
         return as_pandas(self.columns("flow_series" if of == "flows" else "link_series"))
 
     def packets(self) -> pd.DataFrame:
+        """Returns a row per data packet that a flow sent, in that order, retransmissions included.
+
+        `sequence` numbers the flow's segments from 0, and `bytes` are IP bytes. `sent_ns` is the time at the sender,
+        `one_way_delay_ms` the time to the receiver and `queueing_delay_ms` its part in queues; both are NaN unless it
+        arrived. `fate` is "delivered", "marked" (delivered with an ECN mark), "dropped" (by a queue), "lost" (at random
+        or in an outage) or "under way". Text is categorical, so that a row takes about 33 bytes.
+
+        Raises ConfigError if no packets were recorded, as in real time.
+        """
+        return as_pandas(packets.packets(self.runs))
+
+    def write_packets(self, path: str | os.PathLike[str]) -> Path:
+        """Writes `packets` as a Parquet file, flow by flow, and returns its path.
+
+        Raises ConfigError if no packets were recorded, MissingDependencyError without PyArrow.
+        """
+        return packets.write_parquet(self.runs, path)
+
+    def pcap(self, path: str | os.PathLike[str], run: int = 0) -> Path:
+        """Writes the packets of run number `run` as a capture at its senders (docs/results.md), for Wireshark and
+        tcptrace, and returns its path.
+
+        Raises ConfigError if no packets were recorded, as in real time, where tcpdump captures the real ones.
+        """
+        from ccarena.scenarios import pcap
+
+        return pcap.write(numbered(self.runs, run), path)
+
+    def link_packets(self) -> pd.DataFrame:
         """Returns a row per packet that left a link, in that order: times in ns, IP bytes, and queueing delay.
 
         Raises ConfigError if no packets were recorded.
         """
-        return as_pandas(self.columns("packets"))
+        return as_pandas(self.columns("link_packets"))
 
     def summary(self) -> pd.DataFrame:
         """Returns means over seeds: a row per scenario, flow and figure, with Student's 95 % interval from `low` to
@@ -92,8 +121,8 @@ class Results:
         return as_polars(self.columns(table))
 
     def columns(self, table: str) -> Columns:
-        """Returns a table as NumPy arrays by column: `flows`, `links`, `flow_series`, `link_series`, `packets` or
-        `summary`.
+        """Returns a table as NumPy arrays by column: `flows`, `links`, `flow_series`, `link_series`, `packets`,
+        `link_packets` or `summary`.
 
         Raises ConfigError for another name, or for packets that were not recorded.
         """
@@ -152,10 +181,9 @@ class Results:
         """
         from ccarena.scenarios.page import figure
 
-        if not -len(self.runs) <= run < len(self.runs):
-            raise ConfigError(f"run = {run}: expected 0 to {len(self.runs) - 1}; there are {len(self.runs)} runs")
-        drawn = figure(self.runs[run])
-        page = Page(self.runs[run].scenario, "scenario", "", sections=[Section("Over time", "", [drawn])])
+        chosen = numbered(self.runs, run)
+        drawn = figure(chosen)
+        page = Page(chosen.scenario, "scenario", "", sections=[Section("Over time", "", [drawn])])
         if path is not None:
             images.save(Path(path), page, [drawn])
         return page

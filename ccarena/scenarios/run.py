@@ -69,8 +69,9 @@ def run(
         policies: entrants that are trained policies (docs/entrants.md). Each decides for the flows of its scheme that
             have no `policy`, in every scenario that has such flows, and there must be one.
         duration_s: of every run, s, in place of the documents' own.
-        packets: record every packet at every link, about 30 bytes each. Without, the figures
-            that need packets are NaN (docs/figures.md), unless the document asks for its packets itself.
+        packets: record every packet, about 30 bytes at every link and, in the simulator, 50 at the ends of its flow.
+            Without, the figures that need packets are NaN (docs/figures.md), unless the document asks for its packets
+            itself.
         names: what tables call the scenarios; files by their name and documents by their number if None.
         threads: runs at once: as many as there are processor cores, and in real time 1, if None.
         progress: whether to show a progress bar on stderr (None: on a terminal, for more than one run), or a function
@@ -89,7 +90,7 @@ def run(
         _give_policies({name: each.document for name, each in documents.items()}, _files(policies, stack))
         planned: list[_Planned] = []
         for name, (document, axes) in documents.items():
-            checked = _checked(name, _recorded(_entered(name, document), packets))
+            checked = _checked(name, _recorded(_entered(name, document), packets, backend == SIM))
             _check_axes(name, axes, checked)
             own = _seeds(seeds, int(checked["seed"]))
             planned += [_Planned(name, of_seed(checked, document, seed), axes) for seed in own]
@@ -216,12 +217,17 @@ def of_seed(checked: Mapping[str, Any], given: Mapping[str, Any], seed: int) -> 
     return {**checked, "seed": seed, "links": links}
 
 
-def _recorded(document: Mapping[str, Any], packets: bool) -> dict[str, Any]:
-    """Returns the document with recorded series, and recorded packets if `packets` or the document asks for them."""
+def _recorded(document: Mapping[str, Any], packets: bool, simulated: bool) -> dict[str, Any]:
+    """Returns the document with recorded series, and recorded packets if `packets` or the document asks for them, in
+    the simulator also at the ends of flows.
+    """
     record = document.get("record") or {}
     if not isinstance(record, Mapping):  # for the validation to refuse by its path
         return dict(document)
-    return {**document, "record": {**record, "series": True, "packets": packets or record.get("packets", False)}}
+    kept = {key: packets or record.get(key, False) for key in ("packets", "transmissions")}
+    if not simulated:
+        del kept["transmissions"]
+    return {**document, "record": {**record, "series": True, **kept}}
 
 
 def _seeds(seeds: int | Iterable[int] | None, own: int) -> list[int]:

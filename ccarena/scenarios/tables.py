@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ccarena.core.columns import Columns, join, of_rows
+from ccarena.core.columns import Coded, Columns, join, of_rows
 from ccarena.errors import ConfigError
 from ccarena.eval.measure import record, table
 from ccarena.eval.measure.figure_text import heading, show
@@ -20,6 +20,7 @@ from ccarena.eval.measure.sample import confidence_interval
 from ccarena.eval.measure.table import FIGURES
 from ccarena.scenarios import backends
 from ccarena.scenarios.one_run import Run
+from ccarena.scenarios.packets import packets
 
 __all__ = [
     "COLUMNS",
@@ -44,7 +45,7 @@ GIVEN = frozenset(
 """Needs of figures that scenarios may meet; a figure whose needs its run does not meet is NaN."""
 COLUMNS = frozenset(
     {*("scenario", "seed", "backend", "valid", "flow", "scheme", "link", "time_s", "figure", "unit", "mean", "low"),
-     *("high", "n", "bytes", "fate"), *FIGURES}
+     *("high", "n", "bytes", "fate", "sequence"), *FIGURES}
 )  # fmt: skip
 """Columns of tables, which no axis of a sweep may be called."""
 SHOWN = (
@@ -167,7 +168,12 @@ def link_series(run: Run) -> list[Columns]:
     return tables
 
 
-def _packets(runs: Iterable[Run]) -> Columns:
+def _packets(runs: Sequence[Run]) -> Columns:
+    whole = packets(runs)
+    return {name: column.values() if isinstance(column, Coded) else column for name, column in whole.items()}
+
+
+def _link_packets(runs: Iterable[Run]) -> Columns:
     tables = []
     for run in runs:
         names = np.asarray([flow["name"] for flow in run.result["flows"]])
@@ -222,6 +228,7 @@ TABLES: dict[str, Callable[[Sequence[Run]], Columns]] = {
     "flow_series": lambda runs: join(each for run in runs for each in flow_series(run)),
     "link_series": lambda runs: join(each for run in runs for each in link_series(run)),
     "packets": _packets,
+    "link_packets": _link_packets,
     "summary": _summary,
 }
 """Tables by name, with the function that makes each from runs."""

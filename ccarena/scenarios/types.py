@@ -69,6 +69,7 @@ class Record(TypedDict, total=False):
     """Recordings besides the sums: per packet, per bin, per decision."""
 
     packets: bool
+    transmissions: bool
     series: bool
     reports: bool
     bin_ms: float

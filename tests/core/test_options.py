@@ -111,6 +111,7 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--ray-address": more("eval --executor ray", "--ray-address head:6379"),
         "--out": more("eval", "--out elsewhere"),
         "--plot": more(EVAL, "--plot picture.svg", whole=True),
+        "--pcap": more("eval --scenario scenario.yaml", "--pcap run.pcap", whole=True),
         "--kind": more(f"{EVAL} --plot picture.svg", "--kind bar", whole=True),
         "--record": more(
             "eval policy.safetensors --link-sets slides --seeds 1 --duration-s 1", "--record figures.json", whole=True
@@ -401,6 +402,7 @@ REFUSED: dict[str, str] = {
     "eval --ray-address head:6379": "--ray-address has no effect without --executor ray",
     "eval --executor ray --threads 2": "--threads has no effect beside --executor ray",
     "reproduce hercules/capacity --executor ray --jobs 2": "--jobs has no effect beside --executor ray",
+    "eval --pcap run.pcap": "--pcap has no effect without --scenario",
     "eval --scenario scenario.yaml --link-sets slides": "--link-sets has no effect beside --scenario",
     "eval --scenario scenario.yaml --schemes reno": "--schemes has no effect beside --scenario",
     "leaderboard run --ray-address head:6379": "--ray-address has no effect without --executor ray",

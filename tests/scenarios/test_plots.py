@@ -93,7 +93,7 @@ def test_plots_over_time_show_flows_links_and_capacity(results: Results) -> None
 
 def test_a_distribution_is_that_of_packets_or_of_runs(results: Results) -> None:
     figure = results.plot("cdf", by="scheme")
-    packets = results.columns("packets")
+    packets = results.columns("link_packets")
     line = next(line for line in figure.axes[0].lines if line.get_label() == "copa")
     x, y = line.get_xdata(), line.get_ydata()
     delays = packets["queueing_delay_ms"][packets["scheme"] == "copa"]
@@ -199,7 +199,7 @@ def test_what_cannot_be_drawn_is_refused(results: Results, options: dict[str, An
 def test_nothing_and_no_packets_are_refused(match: Competition) -> None:
     with pytest.raises(ConfigError, match="nothing to plot: there are no valid runs"):
         Results(()).plot("scatter")
-    with pytest.raises(ConfigError, match="there are no runs"):
+    with pytest.raises(ConfigError, match="there are no runs; run a scenario first"):
         Results(()).plot("rate")
     bare = ccarena.run(SWEPT, sweep={"rtt_ms": [20], "scheme": ["cubic"]}, packets=False)
     with pytest.raises(ConfigError, match=r"no packets were recorded, .* run with packets=True, or name a figure"):

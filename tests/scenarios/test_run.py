@@ -49,7 +49,7 @@ def test_runs_are_those_of_the_simulator_in_any_number_of_threads(results: Resul
 
 
 def test_tables_agree_with_each_other_and_with_the_counters(results: Results) -> None:
-    flows, links, packets = (results.columns(name) for name in ("flows", "links", "packets"))
+    flows, links, packets = (results.columns(name) for name in ("flows", "links", "link_packets"))
     assert flows["flow"].tolist()[:2] == ["flow0", "flow1"] and flows["scheme"].tolist()[-1] == "copa"
     assert len(flows["seed"]) == 12 and len(links["seed"]) == 6
     assert packets["bytes"].sum() == sum(run.result["links"][0]["delivered_bytes"] for run in results)

@@ -32,7 +32,7 @@ def test_every_combination_runs_and_axes_are_columns_of_all_tables() -> None:
     assert first.axes == {"mbps": 4, "scheme": "cubic", "queue": "codel"}
     assert first.document["links"][0]["service"]["rate_mbps"] == 8
     assert first.document["links"][0]["queue"]["type"] == "codel"
-    for table in ("flows", "links", "flow_series", "link_series", "packets", "summary"):
+    for table in ("flows", "links", "flow_series", "link_series", "packets", "link_packets", "summary"):
         columns = results.columns(table)
         assert set(columns["mbps"]) == {4, 6} and set(map(str, columns["queue"])) == {"short", "codel"}, table
     summary = results.columns("summary")

@@ -19,6 +19,7 @@ pub mod series;
 pub mod service;
 pub mod tcp_option;
 pub mod trace;
+pub mod transmissions;
 
 pub use link::{Carried, Link};
 pub use queues::{Item, Queue, QueueSpec};

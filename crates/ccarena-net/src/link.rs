@@ -16,6 +16,7 @@ use crate::scenario::Scenario;
 use crate::series::{LinkBin, Series};
 use crate::service::{Service, ServiceError};
 use crate::trace::{Trace, TraceError};
+use crate::transmissions::Fate;
 use deferred::Deferred;
 use timetable::Timetable;
 
@@ -157,6 +158,8 @@ pub struct Link<T> {
     /// Packets in propagation towards a further link.
     pub pipe: VecDeque<(Time, T)>,
     drops: Vec<T>,
+    /// Packets that ended here, if they are kept.
+    pub gone: Option<Vec<(T, Fate)>>,
 
     /// Counters.
     pub stats: LinkStats,
@@ -197,6 +200,7 @@ impl<T: Carried> Link<T> {
             serialisation: Dur::ZERO,
             pipe: VecDeque::new(),
             drops: Vec::new(),
+            gone: None,
             stats: LinkStats::default(),
             log: None,
             series: None,
@@ -230,7 +234,7 @@ impl<T: Carried> Link<T> {
         link.logs_late_drops = !spec.queue.mahimahi;
         link.outages = spec.outages.map(|o| Outages::new(o.on, o.off, stream(Purpose::Outages)));
         link.series = scenario.record.series.then(|| Series::new(scenario.record.bin, scenario.duration));
-        link.log = scenario.record.packets.then(PacketLog::default);
+        link.log = (scenario.record.packets || scenario.record.transmissions).then(PacketLog::default);
         Ok(link)
     }
 
@@ -427,7 +431,7 @@ impl<T: Carried> Link<T> {
             packet = self.routed_in(packet, now);
         }
         if self.loses(now) {
-            self.count_loss(packet.flow_number(), now);
+            self.count_loss(packet, now);
             return;
         }
         packet.arrive(now);
@@ -448,10 +452,13 @@ impl<T: Carried> Link<T> {
     }
 
     #[cold]
-    fn count_loss(&mut self, flow: u32, now: Time) {
+    fn count_loss(&mut self, packet: T, now: Time) {
         self.stats.lost_packets += 1;
         if let Some(log) = &mut self.log {
-            log.lost.push((now, flow));
+            log.lost.push((now, packet.flow_number()));
+        }
+        if let Some(gone) = &mut self.gone {
+            gone.push((packet, Fate::Lost));
         }
     }
 
@@ -501,6 +508,9 @@ impl<T: Carried> Link<T> {
             }
             if let Some(bin) = self.series.as_mut().and_then(|s| s.at(now)) {
                 bin.dropped_packets += 1;
+            }
+            if let Some(gone) = &mut self.gone {
+                gone.push((packet, Fate::Dropped));
             }
         }
     }

@@ -16,6 +16,7 @@ use crate::scenario::{self, App, Flow, Scenario};
 use crate::series::{FlowBin, LinkBin};
 use crate::service::ServiceSpec;
 use crate::trace::OPPORTUNITY_BYTES;
+use crate::transmissions::{Heard, Transmission};
 
 /// The environment variable by which a user allows more: how many times the default limits.
 pub const VARIABLE: &str = "CCARENA_LIMITS";
@@ -242,7 +243,7 @@ impl Demand {
         let mut on_link = vec![0.0; scenario.links.len()];
         let mut smallest = vec![f64::INFINITY; scenario.links.len()];
         let mut window = (0.0, 0);
-        let (mut reports, mut wakes) = (0.0, 0.0);
+        let (mut reports, mut wakes, mut ends) = (0.0, 0.0, 0.0);
         for (index, flow) in scenario.flows.iter().enumerate() {
             let wire = f64::from(flow.mss_bytes + flow.header_bytes).max(1.0);
             let way = flow.path.iter().filter_map(|&l| capacity.get(l)).copied().fold(f64::INFINITY, f64::min);
@@ -266,9 +267,14 @@ impl Demand {
             let sent = sent.min(application_packets(flow, scenario.duration));
             window.0 += sent * IN_FLIGHT_BYTES;
             window.1 = if sent > window_of(scenario, window.1) { index } else { window.1 };
+            ends +=
+                if packets.is_finite() { packets * size(size_of::<Transmission>() + size_of::<Heard>()) } else { 0.0 };
             if scenario.record.reports && (flow.spec.is_some() || flow.policy.is_some()) {
                 reports += packets.min(seconds * 1e3 / DECISION_MS) * REPORT_BYTES;
             }
+        }
+        if scenario.record.transmissions {
+            part("record.transmissions".into(), "for transmissions", ends, "record series instead, or a shorter run");
         }
         part(format!("flows[{}]", window.1), "for windows that are sent at once", window.0, "send less at once");
         part("record.reports".into(), "for reports", reports, "record no reports, or for a shorter time");
@@ -287,7 +293,7 @@ impl Demand {
         }
         let path = format!("links[{}].queue.flows", hashed.1);
         part(path, "for hashed queues", hashed.0, "hash to fewer queues");
-        if scenario.record.packets {
+        if scenario.record.packets || scenario.record.transmissions {
             let advice = "record series instead of packets, or a shorter run";
             part("record.packets".into(), "for packet logs", logged, advice);
         }

@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::link::{Carried, Link, PacketLog};
 use crate::scenario::Scenario;
 use crate::series::{FlowBin, LinkBin};
+use crate::transmissions::TransmissionLog;
 
 /// One run.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -78,6 +79,9 @@ pub struct FlowResult {
     /// Series of what reached the receiver per bin, if recorded.
     #[serde(skip)]
     pub series: Option<Vec<FlowBin>>,
+    /// Packets at the ends of the flow, if recorded.
+    #[serde(skip)]
+    pub transmissions: Option<TransmissionLog>,
     /// The reports of its learned controller, if recorded.
     #[serde(skip)]
     pub reports: Option<Rows>,
@@ -216,6 +220,8 @@ impl Rows {
 pub enum Array {
     /// Amounts and times.
     U64(Vec<u64>),
+    /// Flags and kinds.
+    U8(Vec<u8>),
     /// Small numbers.
     U32(Vec<u32>),
     /// Figures.
@@ -233,6 +239,10 @@ fn u64s<T>(rows: &[T], of: impl Fn(&T) -> u64) -> Array {
 
 fn u32s<T>(rows: &[T], of: impl Fn(&T) -> u32) -> Array {
     Array::U32(rows.iter().map(of).collect())
+}
+
+fn u8s<T>(rows: &[T], of: impl Fn(&T) -> u8) -> Array {
+    Array::U8(rows.iter().map(of).collect())
 }
 
 impl FlowResult {
@@ -255,6 +265,22 @@ impl FlowResult {
         if let Some(bins) = self.series.take() {
             arrays.push((&["series", "wire_bytes"], u64s(&bins, |b| b.wire_bytes)));
             arrays.push((&["series", "payload_bytes"], u64s(&bins, |b| b.payload_bytes)));
+        }
+        if let Some(TransmissionLog { packets, acks, blocks }) = self.transmissions.take() {
+            arrays.push((&["transmissions", "sent_ns"], u64s(&packets, |p| p.sent.0)));
+            arrays.push((&["transmissions", "arrived_ns"], u64s(&packets, |p| p.arrived.0)));
+            arrays.push((&["transmissions", "queueing_ns"], u64s(&packets, |p| p.queueing.0)));
+            arrays.push((&["transmissions", "sequence"], u32s(&packets, |p| p.sequence)));
+            arrays.push((&["transmissions", "bytes"], u32s(&packets, |p| p.bytes)));
+            arrays.push((&["transmissions", "fate"], u8s(&packets, |p| p.fate as u8)));
+            arrays.push((&["transmissions", "flags"], u8s(&packets, |p| p.flags)));
+            arrays.push((&["acks", "time_ns"], u64s(&acks, |a| a.time.0)));
+            arrays.push((&["acks", "echo_ns"], u64s(&acks, |a| a.echo.0)));
+            arrays.push((&["acks", "cumulative"], u32s(&acks, |a| a.cumulative)));
+            arrays.push((&["acks", "sacked"], u8s(&acks, |a| a.sacked)));
+            arrays.push((&["acks", "flags"], u8s(&acks, |a| a.flags)));
+            arrays.push((&["acks", "block_starts"], u32s(&blocks, |b| b.0)));
+            arrays.push((&["acks", "block_ends"], u32s(&blocks, |b| b.1)));
         }
         if let Some(rows) = self.reports.take() {
             arrays.push((&["reports"], Array::Rows(rows)));

@@ -216,6 +216,8 @@ pub enum App {
 pub struct Record {
     /// Every packet's arrival and departure at every link.
     pub packets: bool,
+    /// Every packet at the ends of its flow, and every acknowledgement, in the simulator; and what `packets` says.
+    pub transmissions: bool,
     /// Amounts per bin: what each flow received, what each link delivered, dropped and delayed.
     pub series: bool,
     /// The reports of learned schemes.
@@ -291,7 +293,7 @@ impl Default for Flow {
 
 impl Default for Record {
     fn default() -> Self {
-        Self { packets: false, series: false, reports: false, bin: Dur::from_millis(10) }
+        Self { packets: false, transmissions: false, series: false, reports: false, bin: Dur::from_millis(10) }
     }
 }
 

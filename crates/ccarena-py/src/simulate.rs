@@ -68,6 +68,7 @@ fn put(entry: &Bound<'_, PyDict>, place: &[&str], value: &Bound<'_, PyAny>) -> P
 fn array(py: Python<'_>, values: Array) -> PyResult<Bound<'_, PyAny>> {
     Ok(match values {
         Array::U64(values) => PyArray1::from_vec(py, values).into_any(),
+        Array::U8(values) => PyArray1::from_vec(py, values).into_any(),
         Array::U32(values) => PyArray1::from_vec(py, values).into_any(),
         Array::F64(values) => PyArray1::from_vec(py, values).into_any(),
         Array::Rows(rows) => {

@@ -59,6 +59,11 @@ impl Sim {
             let link = Link::of(scenario, index, |file| files.trace(file));
             links.push(link.map_err(|source| SimError::Service { link: index, source })?);
         }
+        if scenario.record.transmissions {
+            for link in &mut links {
+                link.gone = Some(Vec::new());
+            }
+        }
         Demand::over(scenario, &links).check(&limits)?;
         let mut flows = Vec::with_capacity(scenario.flows.len());
         for (index, planned) in scenario.flows.iter().enumerate() {
@@ -113,6 +118,7 @@ fn build_flow(
     flow.stop = planned.stop.unwrap_or(Time::NEVER);
     flow.settings = planned.settings();
     flow.far_end.series = scenario.record.series.then(|| Series::new(scenario.record.bin, scenario.duration));
+    flow.log = scenario.record.transmissions.then(Box::default);
     flow.reports = (decider.is_some() && scenario.record.reports).then(Vec::new);
     flow.decider = decider;
     Ok(flow)

@@ -9,11 +9,23 @@ impl Sim {
     /// The result of this run of `scenario`. Packet logs, series and reports are taken for it.
     #[must_use]
     pub fn take_result(&mut self, scenario: &Scenario) -> RunResult {
+        self.settle_fates();
         let wire_bytes = self.wire_bytes();
         let flows = (0..scenario.flows.len()).map(|i| self.flow_record(scenario, i, wire_bytes[i])).collect();
         let links = self.links.iter_mut().enumerate().map(|(index, link)| LinkResult::new(scenario, index, link));
         let links = links.collect();
         RunResult::new(scenario, flows, links)
+    }
+
+    /// Writes down which transmissions were dropped or lost.
+    fn settle_fates(&mut self) {
+        let gone = self.links.iter_mut().filter_map(|link| link.gone.take()).flatten();
+        for (packet, fate) in gone.filter(|(packet, _)| !packet.is_ack) {
+            let log = self.flows[packet.flow as usize].log.as_mut();
+            if let Some(transmission) = log.and_then(|log| log.find(packet.sent, packet.seq)) {
+                transmission.fate = fate;
+            }
+        }
     }
 
     fn flow_record(&mut self, scenario: &Scenario, index: usize, wire_bytes: u64) -> FlowResult {
@@ -36,6 +48,7 @@ impl Sim {
             decisions: flow.decisions,
             observations_outside: flow.outside.share(),
             series: flow.far_end.series.take().map(|series| series.bins),
+            transmissions: flow.log.take().map(|log| *log),
             reports: flow.reports.take().map(|values| Rows { values, width }),
             ..FlowResult::new(scenario, index)
         }

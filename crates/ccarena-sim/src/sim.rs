@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use ccarena_cc::{Action, ActionError, Decider, Dur, FlowSetting, Interface, LearnedController, Outside, Signal, Time};
 use ccarena_net::series::{FlowBin, Series};
+use ccarena_net::transmissions::{self, ECN_CAPABLE, Fate, Heard, REDUCED, Transmission, TransmissionLog};
 
 use crate::arrivals::Arrivals;
 use crate::far_end::FarEnd;
@@ -51,6 +52,8 @@ pub struct Flow {
     pub decisions: u64,
     /// Decisions on what its policy did not see in training.
     pub outside: Outside,
+    /// Packets at the ends of the flow, if recorded.
+    pub(crate) log: Option<Box<TransmissionLog>>,
     /// One row per decision, if recorded.
     pub reports: Option<Vec<f32>>,
 }
@@ -70,6 +73,7 @@ impl Flow {
             decider: None,
             decisions: 0,
             outside: Outside::default(),
+            log: None,
             reports: None,
         }
     }
@@ -96,6 +100,9 @@ impl Flow {
     #[inline]
     fn forward(&mut self, mut packet: Packet, link: &mut Link, now: Time, end: Time, arrivals: &mut Arrivals) -> bool {
         packet.hop += 1;
+        if self.log.is_some() && !packet.is_ack {
+            self.log_departure(&packet, link);
+        }
         if usize::from(packet.hop) < self.links_of(&packet).len() {
             let previous = link.pipe.back().map(|p| p.0);
             let at = link.arrival(now, || previous);
@@ -107,8 +114,39 @@ impl Flow {
             return false;
         }
         let at = link.arrival(now, || Some(self.far_end.last_arrival));
+        if self.log.is_some() && at < end {
+            self.log_arrival(&packet, at);
+        }
         self.far_end.receive(&packet, at, end, arrivals);
         true
+    }
+
+    /// Writes down how long a packet that has just left `link` was queued there.
+    #[cold]
+    fn log_departure(&mut self, packet: &Packet, link: &Link) {
+        let left = link.log.as_ref().and_then(|log| log.delivered.last());
+        let row = self.log.as_mut().and_then(|log| log.find(packet.sent, packet.seq));
+        if let (Some(left), Some(row)) = (left, row) {
+            row.queueing += left.departure.since(left.arrival) - left.serialisation;
+        }
+    }
+
+    #[cold]
+    fn log_arrival(&mut self, packet: &Packet, at: Time) {
+        if let Some(row) = self.log.as_mut().and_then(|log| log.find(packet.sent, packet.seq)) {
+            row.arrived = at;
+            row.fate = if packet.ecn == Ecn::Marked { Fate::Marked } else { Fate::Delivered };
+        }
+    }
+
+    #[cold]
+    fn log_ack(&mut self, ack: &Ack, blocks: &[Block], now: Time) {
+        if let Some(log) = &mut self.log {
+            let flags = if ack.echo_congestion { transmissions::ECHO } else { 0 };
+            let Ack { echo, cumulative, sacked, .. } = *ack;
+            log.acks.push(Heard { time: now, echo, cumulative, sacked, flags });
+            log.blocks.extend_from_slice(blocks);
+        }
     }
 
     /// Passes the next acknowledgement that has arrived by `now` to the sender. False if there is none.
@@ -144,6 +182,9 @@ impl Flow {
             }
             said => said,
         };
+        if self.log.is_some() {
+            self.log_ack(ack, blocks, now);
+        }
         self.sender.on_ack(ack, blocks, signal, now);
     }
 
@@ -536,13 +577,16 @@ impl Sim {
             return;
         }
         let first = flow.path[0] as usize;
-        let (link, Flow { sender, far_end, .. }) = (&mut links[first], flow);
+        let (link, Flow { sender, far_end, log, .. }) = (&mut links[first], flow);
         let probe = if timers { sender.on_timer(*now) } else { None };
         match (link.keeps_timetable(), link.is_routed()) {
             (true, false) => sender.send(*now, probe, booker::<false>(link, index, far_end, *now, *end, arrivals)),
             (true, true) => sender.send(*now, probe, booker::<true>(link, index, far_end, *now, *end, arrivals)),
             (false, _) => {
-                sender.send(*now, probe, emitter(link, index, far_end.header_bytes, *now));
+                match log {
+                    Some(log) => sender.send(*now, probe, logger(log, link, index, far_end.header_bytes, *now)),
+                    None => sender.send(*now, probe, emitter(link, index, far_end.header_bytes, *now)),
+                }
                 link_turns.set(first, Turn::new(links[first].next_time(), first as u32));
             }
         }
@@ -561,6 +605,30 @@ fn leads_nowhere_else(flows: &[Flow], index: u32) -> bool {
 #[inline]
 fn emitter(link: &mut Link, flow: usize, header_bytes: u32, now: Time) -> impl FnMut(Emission) {
     move |e: Emission| link.arrive(packet(&e, flow, header_bytes, now), now)
+}
+
+/// The same, and writes each segment down.
+fn logger(
+    log: &mut TransmissionLog,
+    link: &mut Link,
+    flow: usize,
+    header_bytes: u32,
+    now: Time,
+) -> impl FnMut(Emission) {
+    move |e: Emission| {
+        let packet = packet(&e, flow, header_bytes, now);
+        let (capable, reduced) = (u8::from(e.ecn) * ECN_CAPABLE, u8::from(e.reduced) * REDUCED);
+        log.packets.push(Transmission {
+            sent: now,
+            arrived: Time::ZERO,
+            queueing: Dur::ZERO,
+            sequence: packet.seq,
+            bytes: packet.bytes,
+            fate: Fate::UnderWay,
+            flags: capable | reduced,
+        });
+        link.arrive(packet, now);
+    }
 }
 
 /// Returns a function that books the sender's segments on the only link of its path and passes them

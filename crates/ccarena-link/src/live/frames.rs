@@ -83,6 +83,7 @@ impl Arrays {
 fn encode(array: &Array) -> (u8, Vec<u8>) {
     match array {
         Array::U64(values) => (b'Q', values.iter().flat_map(|v| v.to_le_bytes()).collect()),
+        Array::U8(values) => (b'B', values.clone()),
         Array::U32(values) => (b'I', values.iter().flat_map(|v| v.to_le_bytes()).collect()),
         Array::F64(values) => (b'd', values.iter().flat_map(|v| v.to_le_bytes()).collect()),
         Array::Rows(rows) => (b'f', rows.values.iter().flat_map(|v| v.to_le_bytes()).collect()),

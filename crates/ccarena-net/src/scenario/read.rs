@@ -567,10 +567,11 @@ fn desired(at: &At<'_>) -> Result<Vec<(Time, Rate)>> {
 }
 
 fn record(at: &At<'_>) -> Result<Record> {
-    let o = at.object(&["packets", "series", "reports", "bin_ms"])?;
+    let o = at.object(&["packets", "transmissions", "series", "reports", "bin_ms"])?;
     let default = Record::default();
     Ok(Record {
         packets: o.or("packets", default.packets, At::boolean)?,
+        transmissions: o.or("transmissions", default.transmissions, At::boolean)?,
         series: o.or("series", default.series, At::boolean)?,
         reports: o.or("reports", default.reports, At::boolean)?,
         bin: o.or("bin_ms", default.bin, |at| at.millis(0.1, 1e6))?,

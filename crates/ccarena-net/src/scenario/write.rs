@@ -19,6 +19,7 @@ pub fn scenario(s: &Scenario) -> Value {
         "flows": s.flows.iter().map(|f| flow(f, &s.links, s.base_rtt(f))).collect::<Vec<_>>(),
         "record": {
             "packets": s.record.packets,
+            "transmissions": s.record.transmissions,
             "series": s.record.series,
             "reports": s.record.reports,
             "bin_ms": s.record.bin.as_millis_f64(),
