@@ -25,6 +25,7 @@ from ccarena.policies import artifact
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.trained_by import scheme_of
 from ccarena.runs.run_folder import POLICY, RUNS, policy_in, resume_command
+from ccarena.scenarios.entrant_files import is_entrant_file, kernel_control, read_entrant_file, shipped_entrants
 from ccarena.scenarios.schemes import heuristics, registered
 
 __all__ = [
@@ -136,7 +137,7 @@ def parse(text: str) -> Entrant:
     written = _written(text, where)
     found, notice = _find(written, where)
     flow = found.flow()
-    settings = _settings(written.settings, flow["scheme"], where)
+    settings = _settings(written.settings, flow, where)
     params = {**flow.get("params", {}), **settings.pop("params", {})}
     flow = {**flow, **settings, **({"params": params} if params else {})}
     if written.label:
@@ -373,6 +374,9 @@ def _file(who: str) -> _Found | None:
     path = Path(who)
     # A bare word may also be a folder that has nothing to do with policies.
     plain = "/" not in who and not path.suffix
+    if is_entrant_file(path):
+        theirs = read_entrant_file(path)
+        return _Found(f"the entrant file {path}", theirs.name, theirs.flow)
     if is_file(who) or not os.path.exists(path) or (plain and policy_in(path) is None):
         return None
     return _policy(f"the policy {path}" if "/" in who else f"the policy ./{path}", path)
@@ -388,13 +392,23 @@ def _shipped(who: str) -> _Found | None:
     return None if path is None else _policy(f"the shipped policy, shipped:{who}", path)
 
 
+def _stack(who: str) -> _Found | None:
+    path = shipped_entrants().get(who)
+    return None if path is None else _Found(f"the shipped entrant file, stack:{who}", who, lambda: read_entrant_file(path).flow())
+
+
 KINDS: dict[str, Kind] = {
     "scheme": Kind(_scheme, heuristics),
     "file": Kind(_file, lambda: []),
     "run": Kind(_run, lambda: [path.parent.name for path in RUNS.glob(f"*/{POLICY}")]),
     "shipped": Kind(_shipped, shipped_policies),
+    "stack": Kind(_stack, shipped_entrants),
 }
 """Kinds by the name that chooses one, as in `shipped:acct`; the first that knows a word is taken."""
+
+
+KERNEL = "kernel"
+"""Kind of the congestion controls of the kernel's TCP, which is always written: `kernel:vegas`."""
 
 
 def _find(written: _Written, where: str) -> tuple[_Found, str]:
@@ -402,6 +416,9 @@ def _find(written: _Written, where: str) -> tuple[_Found, str]:
     if written.action is not None:
         return _constant(written.who, written.action, where), ""
     kind, colon, rest = written.who.partition(":")
+    if colon and kind == KERNEL:
+        # Which ones there are, the kernel of the run knows.
+        return _Found(written.who, written.who, lambda: kernel_control(rest)), ""
     if colon and kind in KINDS:
         chosen = KINDS[kind].find(rest)
         if chosen is None:
@@ -505,11 +522,11 @@ FIELDS: dict[str, Callable[[str, str], Any]] = {"weight": number, "requirement":
 """Readers, called with (text, where), of settings that are fields of a flow; all others are the scheme's parameters."""
 
 
-def _settings(text: str, scheme: Any, where: str) -> dict[str, Any]:
+def _settings(text: str, flow: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Returns the flow's fields in `KEY=VALUE,...`, with `params` among them."""
     if not text:
         return {}
-    entry = about(scheme)
+    entry = {"name": flow["scheme"], "params": []} if "foreign" in flow else about(flow["scheme"])
     known = {param["name"] for param in entry["params"]}
     fields: dict[str, Any] = {}
     params: dict[str, float] = {}

@@ -27,7 +27,7 @@ def enter(document: dict[str, Any]) -> dict[str, Any]:
         where = f"flows[{index}]"
         if flow.get("policy") is not None:
             flow["policy"] = _policy(flow["policy"])
-        elif isinstance(flow.get("scheme"), str) and flow["scheme"] not in heuristics():
+        elif flow.get("foreign") is None and isinstance(flow.get("scheme"), str) and flow["scheme"] not in heuristics():
             _enter(flow, where, parsed)
     return document
 

@@ -15,6 +15,7 @@ from ccarena import traces
 from ccarena.configs.spec_files import digest_of, is_file, read_spec
 from ccarena.core.reader import read_data
 from ccarena.errors import ConfigError, ScenarioError
+from ccarena.scenarios.entrant_files import is_entrant_file
 
 __all__ = ["flows_of", "give_policy", "read_file", "read_scenario", "resolve", "scenario_json"]
 
@@ -56,7 +57,8 @@ def resolve(document: dict[str, Any], folder: Path = Path()) -> dict[str, Any]:
             service["file"] = str(beside if beside.is_file() else traces.find(service["file"]))
     for flow in flows_of(document):
         if isinstance(scheme := flow.get("scheme"), str) and is_file(scheme):
-            flow["scheme"] = read_spec(folder / scheme)
+            theirs = is_entrant_file(folder / scheme)
+            flow["scheme"] = str(folder / scheme) if theirs else read_spec(folder / scheme)
     return document
 
 

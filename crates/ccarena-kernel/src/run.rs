@@ -1,6 +1,7 @@
 //! A scenario on real Linux TCP: emulated links, sockets, their controllers, and the result.
 
 mod error;
+mod foreign;
 mod plan;
 mod result;
 
@@ -9,10 +10,11 @@ use std::io::Write;
 use std::time::Duration;
 
 use ccarena_cc::{Backend, Dur, FlowSetting, Policies, Time};
-use ccarena_link::live::{self, Frames, Inbox};
+use ccarena_link::live::{self, Frames, Inbox, Programs};
 use ccarena_link::network::InitialWindows;
 use ccarena_link::{Emulator, End, Network, clock, namespace};
 use ccarena_net::result::{BridgeResult, FlowResult, LinkResult, MachineResult, Quantiles, RunResult};
+use ccarena_net::scenario::Foreign;
 use ccarena_net::{Scenario, trace};
 
 pub use self::error::RunError;
@@ -52,25 +54,25 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
     let available: Vec<&str> = available.split_whitespace().collect();
     let runtimes = Runtimes { bridge: request.bridge, in_kernel: request.in_kernel };
     let plans = plan::plan(scenario, runtimes, request.traffic, request.environment, &available)?;
-    let datapath = load(&plans)?;
+    let datapath = load(scenario, &plans)?;
     let thinking = load_policies(scenario, &plans)?;
     // Counting costs something per run of a program, so runs of the kernel's own schemes alone are spared it.
     let bridged = plans.iter().any(|p| p.runtime == Runtime::Bridge);
     let cost = datapath.as_ref().filter(|_| bridged).and_then(Datapath::count_cost);
     let network = network(scenario)?;
-    let names: Vec<String> = scenario
-        .flows
-        .iter()
-        .zip(&plans)
-        .zip(&thinking)
-        .map(|((flow, plan), thinking)| match (&datapath, thinking) {
-            (_, Some(policy)) => policy.name().to_owned(),
-            (Some(datapath), None) if plan.runtime != Runtime::Kernel => {
+    let objects = foreign::Objects::load(scenario)?;
+    let mut names = Vec::with_capacity(plans.len());
+    for (index, (flow, plan)) in scenario.flows.iter().zip(&plans).enumerate() {
+        names.push(match (&flow.foreign, &thinking[index], &datapath) {
+            (Some(Foreign::Kernel { name }), ..) => name.clone(),
+            (Some(Foreign::Bpf { file }), ..) => objects.name(file).unwrap_or_default().to_owned(),
+            (_, Some(policy), _) => policy.name().to_owned(),
+            (None, None, Some(datapath)) if plan.runtime != Runtime::Kernel => {
                 datapath.congestion_control(&flow.scheme).to_owned()
             }
             _ => flow.scheme.clone(),
-        })
-        .collect();
+        });
+    }
     let traffic = Traffic::new(scenario, &network, &names, request.traffic)?;
     if plans.iter().any(|p| p.signals) {
         for cookie in traffic.namespace_cookies()? {
@@ -78,22 +80,29 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
             thinking.iter().flatten().try_for_each(|policy| policy.add_namespace(cookie))?;
         }
     }
+    let programs = Programs::new(scenario, &network)?;
     let emulator = Emulator::default().start(scenario, trace::load, &network)?;
     let zero_ns = emulator.zero();
     let mut control = Control::new(&request, &plans, datapath, thinking, traffic.cookies(), zero_ns)?;
     let told = names.iter().zip(&plans).map(|(name, plan)| (name.as_str(), plan.learned.as_deref()));
     frames.start(&live::started(scenario, told, zero_ns)).map_err(|_| RunError::Stopped)?;
+    let programs = programs.start(zero_ns)?;
     let traffic = traffic.start(zero_ns)?;
     control.run(inbox, frames, &traffic)?;
     let (sent, received) = traffic.stop()?;
+    let problems = programs.stop()?;
     control.finish()?;
     let datapath_cpu_s = cost.map(|cost| cost.spent().as_secs_f64());
     let overruns = network.all_overruns()?;
-    let outcome = emulator.stop()?;
+    let mut outcome = emulator.stop()?;
     let machine = live::machine(&outcome, request.lateness_bound, overruns);
     let machine = MachineResult { bridge: Some(control.record(datapath_cpu_s)), ..machine };
     let mut links = outcome.links;
-    let flows = flows(scenario, &plans, sent, received, &mut control);
+    let mut flows = flows(scenario, &plans, sent, received, &mut control);
+    for (index, problem) in problems {
+        let seen = outcome.seen.get_mut(index).and_then(Option::take);
+        flows[index] = live::programs::result(scenario, index, seen, problem);
+    }
     let links = links.iter_mut().enumerate().map(|(index, link)| LinkResult::new(scenario, index, link)).collect();
     let record = RunResult { machine: Some(machine), ..RunResult::new(scenario, flows, links) };
     frames.result(record).map_err(|_| RunError::Stopped)
@@ -122,8 +131,11 @@ fn load_policies(scenario: &Scenario, plans: &[Plan]) -> Result<Vec<Option<Priva
 }
 
 /// Loads BPF programs if some flow needs them; else sees to it that namespaces can be made without root.
-fn load(plans: &[Plan]) -> Result<Option<Datapath>, RunError> {
-    if plans.iter().all(|p| p.runtime == Runtime::Kernel) {
+fn load(scenario: &Scenario, plans: &[Plan]) -> Result<Option<Datapath>, RunError> {
+    let needs_bpf = |(plan, flow): (&Plan, &ccarena_net::scenario::Flow)| {
+        !matches!(plan.runtime, Runtime::Kernel | Runtime::Programs) || matches!(flow.foreign, Some(Foreign::Bpf { .. }))
+    };
+    if !plans.iter().zip(&scenario.flows).any(needs_bpf) {
         namespace::become_root_in_user_namespace()?;
         return Ok(None);
     }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use ccarena_cc::types::{Dur, Time};
+use ccarena_net::scenario::Foreign;
 use ccarena_net::{Link, Scenario, Trace, TraceError};
 
 use crate::clock;
@@ -16,6 +17,7 @@ use crate::fabric::{Fabric, Observer, Route};
 use crate::lateness::{Histogram, Lateness};
 use crate::network::{End, Network};
 use crate::pump::{Pump, Pumped, Way, Worker};
+use crate::tally::{Seen, Tally};
 use crate::tun::Tun;
 
 pub use crate::pump::Counts;
@@ -72,6 +74,8 @@ pub struct Outcome {
     pub lateness: Lateness,
     /// Packets and CPU time.
     pub counts: Counts,
+    /// Counts of the flows whose ends are programs of others, by flow; none of the others.
+    pub seen: Vec<Option<Seen>>,
 }
 
 impl Emulator {
@@ -98,7 +102,9 @@ impl Emulator {
             let (input, output) = (network.tun(from).try_clone()?, network.tun(from.other()).try_clone()?);
             Ok::<_, LinkError>(Way::of_flows(input, output, from, count))
         };
-        let forth = Plan { way: way(End::Senders)?, routes: forth };
+        let mut forth = Plan { way: way(End::Senders)?, routes: forth };
+        let foreign = |flow: &ccarena_net::scenario::Flow| matches!(flow.foreign, Some(Foreign::Programs(_)));
+        forth.way.tally = scenario.flows.iter().any(foreign).then(|| Tally::of(scenario));
         let back = Plan { way: way(End::Receivers)?, routes: back };
         let (returning, others): (Vec<_>, Vec<_>) = links.into_iter().enumerate().partition(|(i, _)| back.crosses(*i));
         if returning.iter().any(|(i, _)| forth.crosses(*i)) {
@@ -222,16 +228,18 @@ impl Running {
     pub fn stop(mut self) -> Result<Outcome, LinkError> {
         self.wake_threads();
         let (mut links, mut lateness, mut counts) = (Vec::new(), Histogram::new(), Counts::default());
+        let mut seen = Vec::new();
         for Thread { handle, numbers } in self.threads.drain(..) {
             for (numbers, pumped) in numbers.into_iter().zip(handle.join().map_err(|_| LinkError::Panicked)?) {
                 links.extend(numbers.into_iter().zip(pumped.links));
                 lateness.merge(&pumped.lateness);
                 counts.merge(&pumped.counts);
+                seen.extend(pumped.seen);
             }
         }
         links.sort_by_key(|(number, _)| *number);
         let links = links.into_iter().map(|(_, link)| link).collect();
-        Ok(Outcome { links, lateness: lateness.summary(), counts })
+        Ok(Outcome { links, lateness: lateness.summary(), counts, seen })
     }
 
     fn wake_threads(&mut self) {

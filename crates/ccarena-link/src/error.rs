@@ -58,6 +58,14 @@ pub enum LinkError {
         /// Largest number.
         most: usize,
     },
+    /// A program of a flow cannot be started.
+    #[error("flows[{flow}].foreign: {source}")]
+    Program {
+        /// Number of the flow in the scenario.
+        flow: usize,
+        /// Cause.
+        source: Box<LinkError>,
+    },
     /// A link of the scenario cannot be built.
     #[error("links[{index}]: {source}")]
     Service {
@@ -75,6 +83,11 @@ impl LinkError {
     /// The error that the kernel gave to the last call, which was to do `what`.
     pub(crate) fn last(what: impl Into<String>) -> Self {
         Self::of(what, io::Error::last_os_error())
+    }
+
+    /// The error of a program of flow number `flow`.
+    pub(crate) fn of_flow(self, flow: usize) -> Self {
+        Self::Program { flow, source: Box::new(self) }
     }
 
     /// `source`, met when trying to do `what`.

@@ -24,6 +24,7 @@ mod outlet;
 mod pump;
 pub mod resources;
 pub mod shells;
+pub mod tally;
 pub mod tun;
 
 pub use datagram::Datagram;

@@ -58,6 +58,15 @@ impl Namespace {
         Ok(Self { file })
     }
 
+    /// Another handle of the same namespace.
+    ///
+    /// # Errors
+    /// If the process has too many descriptors.
+    pub fn try_clone(&self) -> Result<Self, LinkError> {
+        let file = self.file.try_clone().map_err(|e| LinkError::of("cannot copy a descriptor", e))?;
+        Ok(Self { file })
+    }
+
     /// Moves the calling thread, and the threads and processes that it starts from now on, into this namespace.
     ///
     /// # Errors
@@ -160,7 +169,7 @@ pub(crate) fn die_with_parent() -> io::Result<()> {
     }
 }
 
-fn unshare(flags: libc::c_int) -> io::Result<()> {
+pub(crate) fn unshare(flags: libc::c_int) -> io::Result<()> {
     #[allow(unsafe_code, reason = "unshare has no safe wrapper in the standard library")]
     // SAFETY: new namespaces touch no memory of ours.
     match unsafe { libc::unshare(flags) } {

@@ -127,6 +127,12 @@ impl Socket {
         self.route(block, bits, Via::Device(device), windows)
     }
 
+    /// Sends packets to `block`/`bits` out of interface number `device`, from `source` if their socket is bound to no
+    /// address; replaces the route that there is.
+    pub fn route_from(&mut self, source: Ipv4Addr, block: Ipv4Addr, bits: u8, device: u32) -> Result<(), LinkError> {
+        self.route(block, bits, Via::From(device, source), InitialWindows::default())
+    }
+
     /// Sends packets to `block`/`bits` out of interface number `device`, if no route is for exactly that block yet: the
     /// kernel decides between several who ask at once. Whether it is ours now.
     pub fn claim_block(&mut self, block: Ipv4Addr, bits: u8, device: u32) -> Result<bool, LinkError> {
@@ -169,7 +175,7 @@ impl Socket {
     fn route(&mut self, block: Ipv4Addr, bits: u8, via: Via, windows: InitialWindows) -> Result<(), LinkError> {
         let (table, scope, kind, device) = match via {
             Via::Own(device) => (libc::RT_TABLE_LOCAL, libc::RT_SCOPE_HOST, libc::RTN_LOCAL, Some(device)),
-            Via::Device(device) | Via::Claimed(device) => {
+            Via::Device(device) | Via::Claimed(device) | Via::From(device, _) => {
                 (libc::RT_TABLE_MAIN, libc::RT_SCOPE_LINK, libc::RTN_UNICAST, Some(device))
             }
             Via::Nowhere => (libc::RT_TABLE_MAIN, libc::RT_SCOPE_UNIVERSE, libc::RTN_UNREACHABLE, None),
@@ -180,6 +186,9 @@ impl Socket {
         let mut request = Request::new(libc::RTM_NEWROUTE, flags, &body)
             .attribute(libc::RTA_DST, &block.octets())
             .number(libc::RTA_OIF, device);
+        if let Via::From(_, source) = via {
+            request = request.attribute(libc::RTA_PREFSRC, &source.octets());
+        }
         if windows != InitialWindows::default() {
             let metrics =
                 Request(Vec::new()).number(RTAX_INITCWND, windows.congestion).number(RTAX_INITRWND, windows.receive);
@@ -247,10 +256,11 @@ impl Route {
     }
 }
 
-/// Target of a route: here, a device, a device if no route exists yet, or nowhere.
+/// Target of a route: here, a device, a device from an address of ours, a device if no route exists yet, or nowhere.
 enum Via {
     Own(u32),
     Device(u32),
+    From(u32, Ipv4Addr),
     Claimed(u32),
     Nowhere,
 }

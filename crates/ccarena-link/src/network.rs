@@ -114,6 +114,17 @@ impl Network {
         side.namespace.run(|| Socket::open()?.route_to(block, bits, netlink::index(side.tun.name())?, windows))?
     }
 
+    /// What talks to `flow`'s address at the other end does so from its address here, even if it binds to none. Initial
+    /// windows of the flow are the kernel's from then on.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn set_source(&self, end: End, flow: usize) -> Result<(), LinkError> {
+        let side = self.side(end);
+        let (source, far) = (end.address(flow), end.other().address(flow));
+        side.namespace.run(|| Socket::open()?.route_from(source, far, 32, netlink::index(side.tun.name())?))?
+    }
+
     /// Packets that `end`'s kernel has dropped because its device's queue was full: the emulator did not take them in time.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ccarena_cc::types::{Dur, Time};
-use ccarena_net::Link;
+use ccarena_net::{Carried, Link};
 
 use crate::clock;
 use crate::datagram::{self, Datagram};
@@ -15,6 +15,7 @@ use crate::lateness::Histogram;
 use crate::network::End;
 use crate::offload::{LONGEST_READ, Segments};
 use crate::outlet::Outlet;
+use crate::tally::{Seen, Tally};
 use crate::tun::Tun;
 
 /// Packets read at once before those that are due leave.
@@ -36,6 +37,8 @@ pub(crate) struct Way {
     owner: Owner,
     /// Route of flow 0, or of all packets; the others' follow.
     pub first_route: u32,
+    /// Counts of flows whose ends are not believed.
+    pub tally: Option<Tally>,
 }
 
 enum Owner {
@@ -48,12 +51,12 @@ enum Owner {
 impl Way {
     /// `flows` flows from the end `from`, each with its route.
     pub fn of_flows(input: Tun, output: Tun, from: End, flows: u32) -> Self {
-        Self { input: Some(input), output: Outlet::new(output), owner: Owner::Flows(from, flows), first_route: 0 }
+        Self { input: Some(input), output: Outlet::new(output), owner: Owner::Flows(from, flows), first_route: 0, tally: None }
     }
 
     /// One route for all packets.
     pub fn of_all(input: Tun, output: Tun) -> Self {
-        Self { input: Some(input), output: Outlet::new(output), owner: Owner::All, first_route: 0 }
+        Self { input: Some(input), output: Outlet::new(output), owner: Owner::All, first_route: 0, tally: None }
     }
 
     /// The route of `packet`, which learns its flow; none if it is of no flow.
@@ -82,6 +85,8 @@ pub(crate) struct Pumped {
     pub links: Vec<Link<Datagram>>,
     pub lateness: Histogram,
     pub counts: Counts,
+    /// What was counted of flows whose ends are not believed, by flow; empty if nothing was.
+    pub seen: Vec<Option<Seen>>,
 }
 
 /// Counts of what crossed the emulator, besides the counters of links.
@@ -160,7 +165,8 @@ impl Worker {
         let each = self.pumps.into_iter().enumerate();
         each.map(|(i, pump)| {
             let counts = Counts { cpu: if i == 0 { cpu } else { Dur::ZERO }, ..pump.counts };
-            Pumped { links: pump.fabric.links, lateness: pump.lateness, counts }
+            let seen = pump.ways.into_iter().find_map(|way| way.tally).map(Tally::into_seen).unwrap_or_default();
+            Pumped { links: pump.fabric.links, lateness: pump.lateness, counts, seen }
         })
         .collect()
     }
@@ -253,6 +259,9 @@ impl Pump {
                 self.counts.overflowed += 1;
                 continue;
             }
+            if let Some(tally) = &mut self.ways[index].tally {
+                tally.sent(packet.flow_number(), packet.packet());
+            }
             // What sends anew at once, in no time, leaves before what is next arrives.
             self.give_until(now);
             self.fabric.send(packet, route, now);
@@ -274,6 +283,9 @@ impl Pump {
         let (ways, lateness, counts, zero_ns) = (&mut self.ways, &mut self.lateness, &mut self.counts, self.zero_ns);
         self.fabric.advance(now, |packet, due| {
             if let Some(way) = ways.iter_mut().rfind(|way| way.first_route <= packet.route) {
+                if let Some(tally) = &mut way.tally {
+                    tally.delivered(packet.flow_number(), packet.packet(), due);
+                }
                 way.output.put(packet, due, |due, taken| counts.handed(due, taken, lateness, zero_ns));
             }
         });

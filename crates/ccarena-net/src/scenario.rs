@@ -3,6 +3,7 @@
 //! [`Scenario::from_json`] refuses what it does not know, naming the path, the value, what was expected and the nearest
 //! right name; [`Scenario::to_json`] writes the normalised document, every default spelled out, which reads back equal.
 
+pub mod foreign;
 mod read;
 mod write;
 
@@ -19,6 +20,7 @@ use crate::rng::{Purpose, derive};
 use crate::routers::RouterSpec;
 use crate::service::ServiceSpec;
 
+pub use self::foreign::Foreign;
 pub use ccarena_cc::reader::{DocumentError as ScenarioError, Problem};
 
 /// The version of the document that this crate reads and writes.
@@ -78,8 +80,10 @@ pub struct Outages {
 pub struct Flow {
     /// Unique name.
     pub name: String,
-    /// A scheme in [`ccarena_cc::registry`], or the name of `spec`.
+    /// A scheme in [`ccarena_cc::registry`], or the name of `spec` or of what is `foreign`.
     pub scheme: String,
+    /// Congestion control of somebody else, which runs on real sockets only.
+    pub foreign: Option<Foreign>,
     /// A learned scheme that is given by its spec.
     pub spec: Option<Arc<Spec>>,
     /// The scheme's parameters; those that are missing are those of its trained policy, and without one the defaults.
@@ -262,6 +266,7 @@ impl Default for Flow {
         Self {
             name: "flow0".into(),
             scheme: "cubic".into(),
+            foreign: None,
             spec: None,
             params: BTreeMap::new(),
             start: Time::ZERO,

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use ccarena_cc::{Backend, Policies, Time};
-use ccarena_link::live::{self, Frames, Inbox};
+use ccarena_link::live::{self, Frames, Inbox, Programs};
 use ccarena_link::{Emulator, End, Network, clock as link_clock, namespace};
 use ccarena_net::result::{FlowResult, LinkResult, Rows, RunResult};
 use ccarena_net::{Scenario, trace};
@@ -56,6 +56,7 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
     let plans = plan(scenario, &policies)?;
     namespace::become_root_in_user_namespace()?;
     let network = Network::new(scenario.flows.len())?;
+    let programs = Programs::new(scenario, &network)?;
     let emulator = Emulator::default().start(scenario, trace::load, &network)?;
     let zero_ns = emulator.zero();
     let clock = Clock::new(zero_ns);
@@ -66,6 +67,7 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
     );
     let flows = scenario.flows.iter().zip(&plans).map(|(flow, plan)| (flow.scheme.as_str(), plan.learned.as_deref()));
     frames.start(&live::started(scenario, flows, zero_ns)).map_err(|_| RunError::Stopped)?;
+    let programs = programs.start(zero_ns)?;
     let running = Traffic::start(Time(scenario.duration.0), senders, receivers)?;
     while !running.is_finished() {
         // Nobody decides outside of the run, so that all that may come is its end.
@@ -74,11 +76,17 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
         }
     }
     let (sent, received) = running.stop()?;
+    let problems = programs.stop()?;
     let overruns = network.all_overruns()?;
-    let outcome = emulator.stop()?;
+    let mut outcome = emulator.stop()?;
     let machine = live::machine(&outcome, request.lateness_bound, overruns);
     let ends = sent.into_iter().zip(received).enumerate();
-    let flows = ends.map(|(index, (sent, received))| record(scenario, index, &plans[index], sent, received)).collect();
+    let mut flows: Vec<FlowResult> =
+        ends.map(|(index, (sent, received))| record(scenario, index, &plans[index], sent, received)).collect();
+    for (index, problem) in problems {
+        let seen = outcome.seen.get_mut(index).and_then(Option::take);
+        flows[index] = live::programs::result(scenario, index, seen, problem);
+    }
     let mut links = outcome.links;
     let links = links.iter_mut().enumerate().map(|(index, link)| LinkResult::new(scenario, index, link)).collect();
     let record = RunResult { machine: Some(machine), ..RunResult::new(scenario, flows, links) };
@@ -144,6 +152,11 @@ fn senders(
     let (mut hosts, mut openings) = (Vec::new(), Vec::new());
     for (index, (flow, plan)) in scenario.flows.iter().zip(plans).enumerate() {
         hosts.push(Host::new(bind(network, End::Senders, index, 0, flow.ecn)?, clock, None));
+        if flow.foreign.is_some() {
+            // Somebody else sends: this host opens no connection.
+            openings.push((Time::NEVER, None));
+            continue;
+        }
         let driver = plan.driver(index, flow, policies, scenario.record.reports)?;
         let steering = Steering::new(driver, clock, plan.settings.mtu, None);
         let mut config = tls::client(None)?;

@@ -24,6 +24,17 @@ pub enum SimError {
         /// Cause.
         source: ServiceError,
     },
+    /// A congestion control of somebody else, which needs real sockets.
+    #[error(
+        "flows[{flow}].foreign: {scheme:?} is a program or a kernel's congestion control, which the simulator does not have; \
+         run it in real time: --backend kernel"
+    )]
+    Foreign {
+        /// The flow.
+        flow: usize,
+        /// Its name.
+        scheme: String,
+    },
     /// A flow's scheme or its parameters.
     #[error("flows[{flow}].scheme: {source}")]
     Scheme {
@@ -81,6 +92,9 @@ fn build_flow(
     limits: &Limits,
     outside: bool,
 ) -> Result<Flow, SimError> {
+    if planned.foreign.is_some() {
+        return Err(SimError::Foreign { flow: index, scheme: planned.scheme.clone() });
+    }
     let (app, mss) = build_app(planned);
     let config = scenario.controller(index, mss);
     let built =

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use ccarena_cc::policy::kernel::{self, ImageOptions};
 use ccarena_cc::{Backend, Config, Controller, Decider, FlowError, Interface, Policies, PolicySpec, Signal, registry};
+use ccarena_link::live::programs;
 use ccarena_net::Scenario;
-use ccarena_net::scenario::{AckPolicy, App, Flow};
+use ccarena_net::scenario::{AckPolicy, App, Flow, Foreign};
 
 use super::RunError;
 use crate::traffic::{HEADER_BYTES, OPTION_BYTES};
@@ -31,6 +32,8 @@ pub enum Runtime {
     Policy,
     /// Runtime in this process, over the bridge.
     Bridge,
+    /// Runtime of somebody else: programs at the two ends of the link.
+    Programs,
 }
 
 /// Plan of a flow before it runs.
@@ -127,6 +130,12 @@ pub fn plan(
     let (bridge, kernel) = (Policies::on(Backend::Bridge), Policies::default());
     let mut plans = Vec::with_capacity(scenario.flows.len());
     for (index, flow) in scenario.flows.iter().enumerate() {
+        if let Some(foreign) = &flow.foreign {
+            let plan = plan_foreign(scenario, index, foreign);
+            check_foreign(scenario, index, &plan, traffic)?;
+            plans.push(plan);
+            continue;
+        }
         let plan = plan_flow(scenario, index, runtimes, available)?;
         // The image of a policy in the kernel says what it does not measure.
         let policies = if plan.runtime == Runtime::Policy { &kernel } else { &bridge };
@@ -141,6 +150,30 @@ pub fn plan(
         return Err(RunError::Unsupported { path: "flows".into(), problem: problem.into() });
     }
     Ok(plans)
+}
+
+/// The plan of a congestion control of somebody else, which has no controller here.
+fn plan_foreign(scenario: &Scenario, index: usize, foreign: &Foreign) -> Plan {
+    let runtime = match foreign {
+        Foreign::Kernel { .. } | Foreign::Bpf { .. } => Runtime::Kernel,
+        Foreign::Programs(_) => Runtime::Programs,
+    };
+    let config = scenario.controller(index, scenario.flows[index].mss_bytes);
+    Plan { runtime, config, learned: None, signals: false }
+}
+
+fn check_foreign(scenario: &Scenario, index: usize, plan: &Plan, traffic: Generator) -> Result<(), RunError> {
+    let flow = &scenario.flows[index];
+    let refuse = |field: &str, problem: &str| {
+        Err(RunError::Unsupported { path: format!("flows[{index}].{field}"), problem: problem.into() })
+    };
+    if plan.runtime == Runtime::Kernel {
+        return check(scenario, index, plan, traffic);
+    }
+    if traffic == Generator::Iperf3 {
+        return refuse("foreign", "expected traffic \"own\": these programs are the flow's sender and receiver");
+    }
+    programs::refusal(flow).map_or(Ok(()), |(field, problem)| refuse(field, problem))
 }
 
 fn plan_flow(scenario: &Scenario, index: usize, runtimes: Runtimes, available: &[&str]) -> Result<Plan, RunError> {

@@ -7,7 +7,7 @@ use ccarena_cc::{Dur, Time};
 use ccarena_link::live::App;
 use ccarena_link::{End, clock};
 use ccarena_net::Scenario;
-use ccarena_net::scenario::Flow;
+use ccarena_net::scenario::{Flow, Foreign};
 
 use super::socket::{Poller, Socket, TcpInfo};
 use super::{PORT, TrafficError};
@@ -70,26 +70,19 @@ impl Senders {
         let poller = Poller::new().map_err(TrafficError::of("cannot make an epoll"))?;
         let (mut flows, mut cookies, mut namespace_cookie) = (Vec::new(), Vec::new(), 0);
         for (index, (flow, name)) in scenario.flows.iter().zip(names).enumerate() {
+            if matches!(flow.foreign, Some(Foreign::Programs(_))) {
+                // The cookie of no socket.
+                cookies.push(0);
+                flows.push(Sender::absent(index, flow));
+                continue;
+            }
             let socket = open(index, flow, name)?;
             let fail = TrafficError::of(format!("flows[{index}]: cannot set up a socket"));
             cookies.push(socket.cookie().map_err(&fail)?);
             // Without one the option's namespaces cannot be told apart, which only matters where it is used.
             namespace_cookie = socket.namespace_cookie().unwrap_or(0);
             poller.add(socket.fd(), libc::EPOLLOUT | libc::EPOLLET, index as u64).map_err(&fail)?;
-            flows.push(Sender {
-                index,
-                socket: Some(socket),
-                app: App::new(flow),
-                start: flow.start,
-                stop: flow.stop.unwrap_or(Time::NEVER),
-                started: false,
-                writable: false,
-                written: 0,
-                next: flow.start,
-                rtt_sum_us: 0,
-                rtt_count: 0,
-                sent: Sent::default(),
-            });
+            flows.push(Sender { socket: Some(socket), next: flow.start, ..Sender::absent(index, flow) });
         }
         Ok(Self { poller, flows, cookies, namespace_cookie })
     }
@@ -151,6 +144,24 @@ fn open(index: usize, flow: &Flow, name: &str) -> Result<Socket, TrafficError> {
 }
 
 impl Sender {
+    /// A sender that never begins: somebody else sends.
+    fn absent(index: usize, flow: &Flow) -> Self {
+        Self {
+            index,
+            socket: None,
+            app: App::new(flow),
+            start: flow.start,
+            stop: flow.stop.unwrap_or(Time::NEVER),
+            started: false,
+            writable: false,
+            written: 0,
+            next: Time::NEVER,
+            rtt_sum_us: 0,
+            rtt_count: 0,
+            sent: Sent::default(),
+        }
+    }
+
     /// Does what is due at `now`.
     fn run(&mut self, now: Time) {
         if now >= self.stop {

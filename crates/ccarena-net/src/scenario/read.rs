@@ -9,7 +9,7 @@ use ccarena_cc::types::{Dur, Rate, Requirement, Time};
 use ccarena_cc::{PolicySpec, Spec};
 use serde_json::Value;
 
-use super::{AckPolicy, App, Change, Flow, Link, Outages, QuicAcks, Record, Scenario, VERSION, write};
+use super::{AckPolicy, App, Change, Flow, Link, Outages, QuicAcks, Record, Scenario, VERSION, foreign, write};
 use crate::cellular;
 use crate::queues::{self, Kind, LIMITS, Limit, LimitRule, QueueSpec};
 use crate::reshape::{self, Reshape};
@@ -274,7 +274,7 @@ fn values_in(value: &Value) -> usize {
 
 #[rustfmt::skip]
 const FLOW_FIELDS: &[&str] = &[
-    "name", "scheme", "params", "start_s", "stop_s", "path", "return_path", "base_rtt_ms", "app", "policy",
+    "name", "scheme", "foreign", "params", "start_s", "stop_s", "path", "return_path", "base_rtt_ms", "app", "policy",
     "requirement", "weight", "changes", "desired_mbps", "sack", "ecn", "slow_start", "delayed_ack", "ack_policy",
     "min_rto_ms", "burst_bytes", "initial_window", "receive_window_packets", "mss_bytes", "header_bytes",
     "ack_bytes", "count",
@@ -283,7 +283,8 @@ const FLOW_FIELDS: &[&str] = &[
 fn flow(at: &At<'_>, index: usize, links: &[Link], by_name: &BTreeMap<&str, usize>) -> Result<(Flow, usize)> {
     let o = at.object(FLOW_FIELDS)?;
     let default = Flow::default();
-    let scheme = scheme(&o)?;
+    let foreign = o.maybe("foreign", foreign::read)?;
+    let scheme = if foreign.is_some() { foreign_scheme(&o)? } else { scheme(&o)? };
     let start = o.or("start_s", default.start, |at| Ok(Time::ZERO + at.seconds(0.0)?))?;
     let stop = o.maybe("stop_s", |at| match Time::ZERO + at.seconds(0.0)? {
         stop if stop <= start => at.fail(format!("more than start_s, which is {}", start.as_secs_f64())),
@@ -297,6 +298,7 @@ fn flow(at: &At<'_>, index: usize, links: &[Link], by_name: &BTreeMap<&str, usiz
     let mut flow = Flow {
         name: o.or("name", format!("flow{index}"), name)?,
         scheme: scheme.name.clone(),
+        foreign,
         spec: scheme.spec.clone(),
         params: scheme.params(policy.as_ref()),
         start,
@@ -346,6 +348,19 @@ impl Chosen {
         let defaults = if trained { BTreeMap::new() } else { self.defaults.clone() };
         defaults.into_iter().chain(self.given.clone()).collect()
     }
+}
+
+/// The name of what is foreign, which has no parameters and no policy.
+fn foreign_scheme(o: &Object<'_>) -> Result<Chosen> {
+    let at = o.require("scheme", "a name for the foreign congestion control")?;
+    Ok(Chosen {
+        name: name(&at)?,
+        spec: None,
+        given: params(o, &[])?,
+        defaults: BTreeMap::new(),
+        learned: false,
+        weight_above: None,
+    })
 }
 
 /// The scheme called or described in field `scheme`, with its parameters.

@@ -4,7 +4,7 @@ use ccarena_cc::PolicySpec;
 use ccarena_cc::types::{Dur, Rate, Requirement, Time};
 use serde_json::{Map, Value, json};
 
-use super::{AckPolicy, App, Flow, Link, Scenario, VERSION};
+use super::{AckPolicy, App, Flow, Link, Scenario, VERSION, foreign};
 use crate::queues::{Limit, QueueSpec};
 use crate::reshape::{self, Reshape};
 use crate::routers::RouterSpec;
@@ -105,7 +105,7 @@ pub fn flow(f: &Flow, links: &[Link], base_rtt: Dur) -> Value {
     let names = |path: &[usize]| -> Value {
         path.iter().filter_map(|&l| links.get(l)).map(|l| Value::from(l.name.as_str())).collect()
     };
-    json!({
+    let mut document = json!({
         "name": f.name,
         "scheme": f.spec.as_ref().map_or_else(|| json!(f.scheme), |d| d.to_json()),
         "params": f.params,
@@ -149,7 +149,12 @@ pub fn flow(f: &Flow, links: &[Link], base_rtt: Dur) -> Value {
         "header_bytes": f.header_bytes,
         "ack_bytes": f.ack_bytes,
         "count": 1,
-    })
+    });
+    // Documents of flows that have none stay as they were, and with them the digests of stored results.
+    if let (Some(foreign), Value::Object(fields)) = (&f.foreign, &mut document) {
+        fields.insert("foreign".into(), foreign::write(foreign));
+    }
+    document
 }
 
 fn requirement(r: Requirement) -> Value {

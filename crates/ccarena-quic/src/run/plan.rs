@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use ccarena_cc::{Config, Controller, Decider, Dur, Interface, Policies, Signal};
+use ccarena_link::live::programs;
 use ccarena_net::Scenario;
-use ccarena_net::scenario::{AckPolicy, Flow};
+use ccarena_net::scenario::{AckPolicy, Flow, Foreign};
 use serde_json::{Map, Value};
 
 use super::{HEADER_BYTES, RunError};
@@ -94,6 +95,9 @@ pub fn plan(scenario: &Scenario, policies: &Policies) -> Result<Vec<Plan>, RunEr
 
 fn plan_flow(scenario: &Scenario, index: usize, policies: &Policies) -> Result<Plan, RunError> {
     let flow = &scenario.flows[index];
+    if let Some(foreign) = &flow.foreign {
+        return plan_foreign(scenario, index, foreign);
+    }
     let mtu = check(flow, index)?;
     // As QUIC counts, a full packet is a segment, and headers are those of IPv4 and UDP.
     let config = Config { header_bytes: HEADER_BYTES, ..scenario.controller(index, u32::from(mtu)) };
@@ -121,6 +125,24 @@ fn plan_flow(scenario: &Scenario, index: usize, policies: &Policies) -> Result<P
         return Err(RunError::Unsupported { path: format!("flows[{index}].scheme"), problem });
     }
     Ok(plan)
+}
+
+/// The plan of two programs of somebody else, which bring their own stack.
+fn plan_foreign(scenario: &Scenario, index: usize, foreign: &Foreign) -> Result<Plan, RunError> {
+    let flow = &scenario.flows[index];
+    let refuse = |field: &str, problem: &str| {
+        Err(RunError::Unsupported { path: format!("flows[{index}].{field}"), problem: problem.into() })
+    };
+    if !matches!(foreign, Foreign::Programs(_)) {
+        return refuse("foreign", "expected a command: congestion controls of the kernel's TCP run with --backend kernel");
+    }
+    match programs::refusal(flow) {
+        Some((field, problem)) => refuse(field, problem),
+        None => {
+            let config = scenario.controller(index, flow.mss_bytes);
+            Ok(Plan { settings: Settings { mtu: LARGEST_MTU, ..Settings::default() }, config, learned: None })
+        }
+    }
 }
 
 /// UDP payload of a full packet of `flow`. Refuses what QUIC does not do.

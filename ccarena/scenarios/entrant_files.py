@@ -1,0 +1,189 @@
+"""Entrant files: congestion controls of others, each described by a YAML file, read into the fields of a flow.
+
+docs/entrant-files.md has the format and the contract of programs.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ccarena.core.reader import read_data
+from ccarena.errors import ConfigError, MachineError, did_you_mean
+
+__all__ = ["EntrantFile", "is_entrant_file", "kernel_control", "read_entrant_file", "shipped_entrants"]
+
+SHIPPED = Path(__file__).parents[1] / "stacks"
+"""Folder of the shipped entrant files."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
+_ABOUT = ("name", "title", "kind", "version", "licence", "obtain", "needs")
+_PROGRAMS = ("ready", "ready_within_s", "env", "memory_mb", "processes")
+_FIELDS: dict[str, tuple[str, ...]] = {
+    "kernel": ("congestion_control",),
+    "bpf": ("object",),
+    "command": ("sender", "receiver", "listens", *_PROGRAMS),
+    "quic": ("server", "client", "direction", *_PROGRAMS),
+}
+_PLACEHOLDERS = ("sender", "receiver", "port", "duration_s", "flow", "role", "folder", "scratch", "bytes")
+_READY = ("tcp", "udp")
+_UPLOAD, _DOWNLOAD = "upload", "download"
+
+
+@dataclass(frozen=True)
+class EntrantFile:
+    """Congestion control of somebody else."""
+
+    path: Path
+    name: str
+    """Name in tables."""
+    kind: str
+    """`kernel`, `bpf`, `command` or `quic`."""
+    title: str = ""
+    version: str = ""
+    licence: str = ""
+    obtain: str = ""
+    """Sentence or command that says how to get what it needs."""
+    needs: tuple[str, ...] = ()
+    """Programs that must be on PATH, or paths relative to the file's folder."""
+    foreign: Mapping[str, Any] = field(default_factory=dict)
+    """The flow's `foreign`."""
+
+    def flow(self) -> dict[str, Any]:
+        """Returns the flow of a scenario. Raises MachineError if a program that it needs is not here."""
+        for program in self.needs:
+            if _find(program, self.path.parent) is None:
+                how = f"; get it so: {self.obtain}" if self.obtain else ""
+                raise MachineError(f"{self.name}: the program {program} is not on this machine{how}")
+        return {"scheme": self.name, "foreign": dict(self.foreign)}
+
+
+def is_entrant_file(path: str | Path) -> bool:
+    """Returns whether the file at `path` is YAML with a `kind`, unlike the file of a spec."""
+    path = Path(path)
+    if path.suffix not in (".yaml", ".yml") or not path.is_file():
+        return False
+    try:
+        data = read_data(path)
+    except (OSError, ConfigError):
+        return False
+    return isinstance(data, dict) and "kind" in data
+
+
+def shipped_entrants() -> dict[str, Path]:
+    """Returns the shipped entrant files by the name of their entrant, which is the file's."""
+    return {path.stem: path for path in sorted(SHIPPED.glob("*.yaml"))}
+
+
+def kernel_control(name: str) -> dict[str, Any]:
+    """Returns the flow of the congestion control that the kernel's TCP calls `name`."""
+    return {"scheme": f"kernel:{name}", "foreign": {"type": "kernel", "name": name}}
+
+
+def read_entrant_file(path: str | Path) -> EntrantFile:
+    """Reads an entrant file. Raises ConfigError, which names the file and the key at fault."""
+    path = Path(path)
+    try:
+        data = read_data(path)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}; expected an entrant file") from error
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path}: expected a mapping with `name` and `kind`")
+    kind = data.get("kind")
+    if kind not in _FIELDS:
+        raise ConfigError(f"{path}: kind = {kind!r}: expected {', '.join(_FIELDS)}{did_you_mean(str(kind), _FIELDS)}")
+    known = (*_ABOUT, *_FIELDS[kind])
+    for key in data:
+        if key not in known:
+            raise ConfigError(f"{path}: unknown key {key!r} for the kind {kind}{did_you_mean(str(key), known)}")
+    name = data.get("name", path.stem)
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ConfigError(f"{path}: name = {name!r}: expected up to 60 letters, digits and . _ -")
+    texts = {key: _text(data, key, path) for key in ("title", "version", "licence", "obtain")}
+    needs = data.get("needs", [])
+    if not isinstance(needs, list) or not all(isinstance(each, str) and each for each in needs):
+        raise ConfigError(f"{path}: needs = {needs!r}: expected a list of programs")
+    return EntrantFile(path, name, kind, needs=tuple(needs), foreign=_foreign(kind, data, path), **texts)
+
+
+def _foreign(kind: str, data: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    if kind == "kernel":
+        return {"type": "kernel", "name": _required(data, "congestion_control", path)}
+    if kind == "bpf":
+        return {"type": "bpf", "file": str((path.parent / _required(data, "object", path)).resolve())}
+    shared = {key: data[key] for key in ("ready_within_s", "env", "memory_mb", "processes") if key in data}
+    if "ready" in data:
+        shared["ready"] = _ready(data["ready"], path)
+    shared |= {"type": "command", "folder": str(path.parent.resolve())}
+    if kind == "command":
+        shared |= {key: _words(data, key, path) for key in ("sender", "receiver")}
+        return shared | ({"listens": data["listens"]} if "listens" in data else {})
+    direction = data.get("direction", _UPLOAD)
+    if direction not in (_UPLOAD, _DOWNLOAD):
+        raise ConfigError(f"{path}: direction = {direction!r}: expected {_UPLOAD} or {_DOWNLOAD}")
+    ends = {"server": _words(data, "server", path), "client": _words(data, "client", path)}
+    upload = direction == _UPLOAD
+    shared |= {"sender": ends["client" if upload else "server"], "receiver": ends["server" if upload else "client"]}
+    return {"ready": {"type": "udp"}, **shared, "listens": "receiver" if upload else "sender"}
+
+
+def _words(data: Mapping[str, Any], key: str, path: Path) -> list[str]:
+    """Returns the words of a command, which is a list or one line as for a shell; programs in the file's folder by
+    their path.
+    """
+    value = data.get(key)
+    expected = "expected the words of a command, as a list or in one line"
+    if isinstance(value, str):
+        try:
+            value = shlex.split(value)
+        except ValueError as error:
+            raise ConfigError(f"{path}: {key}: {error}; {expected}") from None
+    if not isinstance(value, list) or not value:
+        raise ConfigError(f"{path}: {key} = {value!r}: {expected}")
+    words = [str(word) if isinstance(word, (int, float)) and not isinstance(word, bool) else word for word in value]
+    if not all(isinstance(word, str) and word for word in words):
+        raise ConfigError(f"{path}: {key} = {value!r}: {expected}")
+    for word in words:
+        for name in re.findall(r"\{(\w+)\}", word):
+            if name not in _PLACEHOLDERS:
+                raise ConfigError(f"{path}: {key}: unknown {{{name}}}{did_you_mean(name, _PLACEHOLDERS)}")
+    found = _find(words[0], path.parent)
+    return [found or words[0], *words[1:]]
+
+
+def _find(program: str, folder: Path) -> str | None:
+    """Returns the path of a program: in the folder of its entrant file if it has a slash, else on PATH."""
+    if "{" in program:
+        return program
+    return shutil.which(str((folder / program).resolve()) if "/" in program else program)
+
+
+def _ready(value: Any, path: Path) -> dict[str, Any]:
+    if isinstance(value, str) and value in _READY:
+        return {"type": value}
+    if isinstance(value, dict) and len(value) == 1:
+        ((key, given),) = value.items()
+        if key == "output":
+            return {"type": "output", "text": given}
+        if key == "after_s":
+            return {"type": "after", "seconds": given}
+    raise ConfigError(f"{path}: ready = {value!r}: expected tcp, udp, {{output: TEXT}} or {{after_s: SECONDS}}")
+
+
+def _required(data: Mapping[str, Any], key: str, path: Path) -> str:
+    if not isinstance(data.get(key), str) or not data[key]:
+        raise ConfigError(f"{path}: {key} = {data.get(key)!r}: expected text")
+    return str(data[key])
+
+
+def _text(data: Mapping[str, Any], key: str, path: Path) -> str:
+    value = data.get(key, "")
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str):
+        raise ConfigError(f"{path}: {key} = {value!r}: expected text")
+    return value
