@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 
 /// Longest name of a TCP congestion control, with the zero byte (`TCP_CA_NAME_MAX`).
 const CONTROL_NAME: usize = 16;
+/// Longest word of a command, in bytes.
+const LONGEST_WORD: usize = 65_536;
 /// Most words of a command.
 const MOST_WORDS: usize = 256;
 const MAX_START_S: f64 = 120.0;
@@ -131,7 +133,15 @@ fn words(at: &At<'_>) -> Result<Vec<String>> {
     if items.is_empty() || items.len() > MOST_WORDS {
         return at.fail(format!("1 to {MOST_WORDS} words"));
     }
-    items.iter().map(|item| Ok(item.text("a word of a command")?.to_string())).collect()
+    items.iter().map(word).collect()
+}
+
+/// A word may be a script of several lines.
+fn word(at: &At<'_>) -> Result<String> {
+    match at.value {
+        Value::String(word) if (1..=LONGEST_WORD).contains(&word.len()) && !word.contains('\0') => Ok(word.clone()),
+        _ => at.fail(format!("a word of a command: text of 1 to {LONGEST_WORD} bytes")),
+    }
 }
 
 fn env(at: &At<'_>) -> Result<BTreeMap<String, String>> {

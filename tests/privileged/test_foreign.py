@@ -1,0 +1,227 @@
+"""Programs and congestion controls of others on the emulated link: what they carry, and what their faults become."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: programs of others are not tested (run make)")
+
+from ccarena.errors import CcarenaError, MachineError
+from ccarena.scenarios.backends import execute
+from ccarena.scenarios.entrants import parse
+from ccarena.scenarios.run import run
+from ccarena.scenarios.tables import flow_rows
+
+pytestmark = pytest.mark.usefixtures("kernel")
+
+SENDER = """
+import os, socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+to = (os.environ["CCARENA_RECEIVER"], int(os.environ["CCARENA_PORT"]))
+end = time.monotonic() + float(os.environ["CCARENA_DURATION_S"])
+while time.monotonic() < end:
+    s.sendto(b"x" * 1000, to)
+    time.sleep(0.004)
+"""
+RECEIVER = """
+import os, socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind((os.environ["CCARENA_RECEIVER"], int(os.environ["CCARENA_PORT"])))
+while True:
+    s.recv(2000)
+"""
+RENO = """
+
+#include <linux/types.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+struct sock { unsigned long sk_pacing_rate; } __attribute__((preserve_access_index));
+struct tcp_congestion_ops {
+    __u32 (*ssthresh)(struct sock *sk);
+    void (*cong_avoid)(struct sock *sk, __u32 ack, __u32 acked);
+    __u32 (*undo_cwnd)(struct sock *sk);
+    char name[16];
+} __attribute__((preserve_access_index));
+extern __u32 tcp_reno_ssthresh(struct sock *sk) __ksym;
+extern void tcp_reno_cong_avoid(struct sock *sk, __u32 ack, __u32 acked) __ksym;
+extern __u32 tcp_reno_undo_cwnd(struct sock *sk) __ksym;
+SEC("struct_ops") __u32 BPF_PROG(theirs_ssthresh, struct sock *sk) { return tcp_reno_ssthresh(sk); }
+SEC("struct_ops") void BPF_PROG(theirs_avoid, struct sock *sk, __u32 ack, __u32 acked)
+{ tcp_reno_cong_avoid(sk, ack, acked); }
+SEC("struct_ops") __u32 BPF_PROG(theirs_undo, struct sock *sk) { return tcp_reno_undo_cwnd(sk); }
+SEC(".struct_ops.link") struct tcp_congestion_ops theirs = {
+    .ssthresh = (void *)theirs_ssthresh, .cong_avoid = (void *)theirs_avoid, .undo_cwnd = (void *)theirs_undo,
+    .name = "theirs",
+};
+char _license[] SEC("license") = "GPL";
+"""
+
+
+def entrant(folder: Path, **fields: Any) -> str:
+    """An entrant file in `folder`; without other `fields`, two programs that send 2 Mbit/s of UDP."""
+    (folder / "sender.py").write_text(SENDER)
+    (folder / "receiver.py").write_text(RECEIVER)
+    fields = {
+        "name": "theirs",
+        "kind": "command",
+        "sender": "python3 {folder}/sender.py",
+        "receiver": ["python3", "{folder}/receiver.py"],
+        "ready": "udp",
+    } | fields
+    path = folder / "theirs.yaml"
+    path.write_text(yaml.safe_dump(fields))
+    return str(path)
+
+
+def on_link(*schemes: str, seconds: float = 2.0, backend: str = "kernel", **flow: Any) -> dict[str, Any]:
+    link = {"service": {"type": "constant", "rate_mbps": 10}, "queue": {"type": "droptail", "packets": 40}, "delay_ms": 10}
+    flows = [{**parse(scheme).flow, **flow} for scheme in schemes]
+    return execute({"duration_s": seconds, "links": [link], "flows": flows, "record": {"packets": True}}, backend)
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("backend", ["kernel", "quic"])
+def test_two_programs_share_the_link_with_a_scheme_of_ours(tmp_path: Path, backend: str) -> None:
+    result = on_link(entrant(tmp_path), "copa", entrant(tmp_path), backend=backend)
+    theirs, ours, others = result["flows"]
+    assert not any("error" in flow for flow in result["flows"]), result["flows"]
+    for flow in (theirs, others):
+        assert flow["delivered_bytes"] == pytest.approx(2.0e6 / 8 * 2, rel=0.1)
+        assert flow["wire_bytes"] * 1000 == flow["delivered_bytes"] * 1028
+    assert ours["delivered_bytes"] > 0.3e6
+    assert set(result["links"][0]["log"]["flow"]) == {0, 1, 2}
+
+
+@pytest.mark.alone
+@pytest.mark.skipif(not shutil.which("iperf3"), reason="IPERF3 NOT INSTALLED: its own figures are not compared")
+def test_throughput_of_a_tcp_is_that_which_it_measures_itself(tmp_path: Path) -> None:
+    out = tmp_path / "iperf3.json"
+    file = entrant(
+        tmp_path,
+        needs=["iperf3"],
+        sender="iperf3 -c {receiver} -p {port} -t 3 -J --logfile " + str(out),
+        receiver="iperf3 -s -1 -p {port}",
+        ready="tcp",
+    )
+    [flow] = on_link(file, seconds=4)["flows"]
+    import json
+
+    received = json.loads(out.read_text())["end"]["sum_received"]
+    assert flow["delivered_bytes"] == pytest.approx(received["bytes"], rel=0.02)
+    assert flow["sent_packets"] >= flow["delivered_bytes"] / 1448
+
+
+@pytest.mark.alone
+def test_a_transfer_completes_when_its_last_byte_arrives(tmp_path: Path) -> None:
+    sender = "import os, socket; s = socket.create_connection((os.environ['CCARENA_RECEIVER'], int(os.environ['CCARENA_PORT'])));"
+    sender += " s.sendall(bytes(int(os.environ['CCARENA_BYTES']))); s.close()"
+    receiver = "import os, socket; s = socket.create_server(('', int(os.environ['CCARENA_PORT']))); c, _ = s.accept()\n"
+    receiver += "while c.recv(65536): pass"
+    file = entrant(tmp_path, sender=["python3", "-c", sender], receiver=["python3", "-c", receiver], ready="tcp")
+    [flow] = on_link(file, app={"type": "transfers", "sizes_bytes": [500_000]})["flows"]
+    assert flow["delivered_bytes"] == 500_000
+    [completion_s] = flow["completion_s"]
+    assert 0.42 < completion_s < 1.2
+
+
+def _children() -> set[str]:
+    return set(subprocess.run(["pgrep", "-f", "ccarena_hostile"], capture_output=True, text=True).stdout.split())
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"sender": "python3 -c 'import time; time.sleep(60)'"}, "the sender sent no packet with data"),
+        ({"sender": "python3 -c 'raise SystemExit(\"no licence key\")'"}, "exit status 1 after .*no licence key"),
+        ({"receiver": "python3 -c 'raise SystemExit(3)'"}, "the receiver ended with exit status 3 before it was ready"),
+        ({"receiver": "sleep 60", "ready_within_s": 0.3}, r"was not ready within 0.3 s \(no UDP socket is bound"),
+        ({"ready": {"output": "listening"}, "ready_within_s": 0.3}, 'has not printed "listening"'),
+        ({"sender": "python3 -c 'import os; os.kill(os.getpid(), 9)'"}, "the sender ended with (signal 9|exit status)"),
+        ({"processes": 20, "sender": "python3 -c 'import os\nwhile True: os.fork()'"}, "started more than 20 processes"),
+        ({"memory_mb": 64, "sender": "python3 -c 'b = bytearray(1 << 30); b[::4096] = b\"x\" * (1 << 18)'"}, "the sender ended with"),
+    ],
+)
+def test_faults_of_a_program_are_results_that_say_so(tmp_path: Path, fields: dict[str, Any], said: str) -> None:
+    begun = time.monotonic()
+    result = on_link(entrant(tmp_path, **fields), "cubic")
+    [theirs, ours] = result["flows"]
+    assert theirs["error"].startswith("flows[0] (theirs): ")
+    import re
+
+    assert re.search(said, theirs["error"]), theirs["error"]
+    assert ours["delivered_bytes"] > 1e6
+    assert time.monotonic() - begun < 8
+
+
+@pytest.mark.alone
+def test_nothing_of_a_program_outlives_its_run(tmp_path: Path) -> None:
+    # Daemons leave their parent and their session, and would go on for a minute.
+    daemon = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    os.execvp('sleep', ['ccarena_hostile', '61'])\ntime.sleep(60)"
+    before = {name for name in os.listdir("/tmp") if name.startswith("ccarena-programs")}
+    on_link(entrant(tmp_path, sender=["python3", "-c", daemon]), seconds=1)
+    assert not _children()
+    assert {name for name in os.listdir("/tmp") if name.startswith("ccarena-programs")} == before
+    groups = [p for tree in ("", "pids", "memory") for p in Path("/sys/fs/cgroup", tree).glob("ccarena-*")]
+    assert not groups
+
+
+def test_a_program_that_is_not_here_is_refused_before_the_run(tmp_path: Path) -> None:
+    file = entrant(tmp_path, needs=["no-such-program"], obtain="apt install nothing")
+    with pytest.raises(MachineError, match="no-such-program is not on this machine; get it so: apt install nothing"):
+        parse(file)
+    with pytest.raises(CcarenaError, match=r'flows\[0\].foreign: cannot run "no-such-program"'):
+        on_link(entrant(tmp_path, receiver="no-such-program"))
+
+
+@pytest.mark.alone
+def test_congestion_controls_of_the_kernel_run_by_name() -> None:
+    result = on_link("kernel:bbr", "kernel:cubic", seconds=2)
+    assert [flow["scheme"] for flow in result["flows"]] == ["kernel:bbr", "kernel:cubic"]
+    assert all(flow["delivered_bytes"] > 1e5 for flow in result["flows"])
+    with pytest.raises(CcarenaError, match='the kernel refuses congestion control "nothere"'):
+        on_link("kernel:nothere")
+
+
+@pytest.mark.alone
+@pytest.mark.skipif(not shutil.which("clang"), reason="CLANG NOT INSTALLED: no BPF object is built")
+def test_a_bpf_object_is_loaded_for_the_run_and_gone_after_it(tmp_path: Path) -> None:
+    headers = sorted(Path("target").glob("*/build/libbpf-sys-*/out/include"))
+    if not headers:
+        pytest.skip("LIBBPF'S HEADERS NOT BUILT HERE: no BPF object is built")
+    (tmp_path / "theirs.bpf.c").write_text(RENO)
+    flags = ["-target", "bpf", "-g", "-O2", "-D__TARGET_ARCH_x86", "-isystem", str(headers[0])]
+    multiarch = subprocess.run(["gcc", "-print-multiarch"], capture_output=True, text=True).stdout.strip()
+    flags += ["-isystem", f"/usr/include/{multiarch}"]
+    source, target = tmp_path / "theirs.bpf.c", tmp_path / "theirs.bpf.o"
+    subprocess.run(["clang", *flags, "-c", source, "-o", target], check=True)
+    file = tmp_path / "theirs.yaml"
+    file.write_text("name: theirs\nkind: bpf\nobject: theirs.bpf.o\n")
+    result = on_link(str(file), "cubic", str(file))
+    assert all(flow["delivered_bytes"] > 1e5 for flow in result["flows"])
+    available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+    assert "theirs" not in available
+    (tmp_path / "theirs.bpf.o").write_bytes(b"\x7fELF nonsense")
+    with pytest.raises(CcarenaError, match=r"flows\[0\].foreign.file: .*theirs.bpf.o"):
+        on_link(str(file))
+
+
+@pytest.mark.alone
+def test_tables_of_a_scenario_have_the_same_figures_for_programs(tmp_path: Path) -> None:
+    entrant(tmp_path)
+    document = {"duration_s": 2, "links": [{"service": {"type": "constant", "rate_mbps": 10}}], "flows": [{"scheme": "theirs.yaml"}]}
+    path = tmp_path / "scenario.yaml"
+    path.write_text(yaml.safe_dump(document))
+    [row] = flow_rows(run(path, backend="kernel").runs)
+    assert row["scheme"] == "theirs"
+    assert row["throughput_mbps"] == pytest.approx(2.0, rel=0.3)
+    with pytest.raises(CcarenaError, match="run it in real time: --backend kernel"):
+        run(path)
