@@ -394,7 +394,11 @@ def _shipped(who: str) -> _Found | None:
 
 def _stack(who: str) -> _Found | None:
     path = shipped_entrants().get(who)
-    return None if path is None else _Found(f"the shipped entrant file, stack:{who}", who, lambda: read_entrant_file(path).flow())
+    return (
+        None
+        if path is None
+        else _Found(f"the shipped entrant file, stack:{who}", who, lambda: read_entrant_file(path).flow())
+    )
 
 
 KINDS: dict[str, Kind] = {

@@ -82,7 +82,11 @@ def entrant(folder: Path, **fields: Any) -> str:
 
 
 def on_link(*schemes: str, seconds: float = 2.0, backend: str = "kernel", **flow: Any) -> dict[str, Any]:
-    link = {"service": {"type": "constant", "rate_mbps": 10}, "queue": {"type": "droptail", "packets": 40}, "delay_ms": 10}
+    link = {
+        "service": {"type": "constant", "rate_mbps": 10},
+        "queue": {"type": "droptail", "packets": 40},
+        "delay_ms": 10,
+    }
     flows = [{**parse(scheme).flow, **flow} for scheme in schemes]
     return execute({"duration_s": seconds, "links": [link], "flows": flows, "record": {"packets": True}}, backend)
 
@@ -146,8 +150,14 @@ def _children() -> set[str]:
         ({"receiver": "sleep 60", "ready_within_s": 0.3}, r"was not ready within 0.3 s \(no UDP socket is bound"),
         ({"ready": {"output": "listening"}, "ready_within_s": 0.3}, 'has not printed "listening"'),
         ({"sender": "python3 -c 'import os; os.kill(os.getpid(), 9)'"}, "the sender ended with (signal 9|exit status)"),
-        ({"processes": 20, "sender": "python3 -c 'import os\nwhile True: os.fork()'"}, "started more than 20 processes"),
-        ({"memory_mb": 64, "sender": "python3 -c 'b = bytearray(1 << 30); b[::4096] = b\"x\" * (1 << 18)'"}, "the sender ended with"),
+        (
+            {"processes": 20, "sender": "python3 -c 'import os\nwhile True: os.fork()'"},
+            "started more than 20 processes",
+        ),
+        (
+            {"memory_mb": 64, "sender": "python3 -c 'b = bytearray(1 << 30); b[::4096] = b\"x\" * (1 << 18)'"},
+            "the sender ended with",
+        ),
     ],
 )
 def test_faults_of_a_program_are_results_that_say_so(tmp_path: Path, fields: dict[str, Any], said: str) -> None:
@@ -217,7 +227,11 @@ def test_a_bpf_object_is_loaded_for_the_run_and_gone_after_it(tmp_path: Path) ->
 @pytest.mark.alone
 def test_tables_of_a_scenario_have_the_same_figures_for_programs(tmp_path: Path) -> None:
     entrant(tmp_path)
-    document = {"duration_s": 2, "links": [{"service": {"type": "constant", "rate_mbps": 10}}], "flows": [{"scheme": "theirs.yaml"}]}
+    document = {
+        "duration_s": 2,
+        "links": [{"service": {"type": "constant", "rate_mbps": 10}}],
+        "flows": [{"scheme": "theirs.yaml"}],
+    }
     path = tmp_path / "scenario.yaml"
     path.write_text(yaml.safe_dump(document))
     [row] = flow_rows(run(path, backend="kernel").runs)

@@ -133,7 +133,8 @@ fn load_policies(scenario: &Scenario, plans: &[Plan]) -> Result<Vec<Option<Priva
 /// Loads BPF programs if some flow needs them; else sees to it that namespaces can be made without root.
 fn load(scenario: &Scenario, plans: &[Plan]) -> Result<Option<Datapath>, RunError> {
     let needs_bpf = |(plan, flow): (&Plan, &ccarena_net::scenario::Flow)| {
-        !matches!(plan.runtime, Runtime::Kernel | Runtime::Programs) || matches!(flow.foreign, Some(Foreign::Bpf { .. }))
+        !matches!(plan.runtime, Runtime::Kernel | Runtime::Programs)
+            || matches!(flow.foreign, Some(Foreign::Bpf { .. }))
     };
     if !plans.iter().zip(&scenario.flows).any(needs_bpf) {
         namespace::become_root_in_user_namespace()?;

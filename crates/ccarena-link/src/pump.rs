@@ -51,7 +51,13 @@ enum Owner {
 impl Way {
     /// `flows` flows from the end `from`, each with its route.
     pub fn of_flows(input: Tun, output: Tun, from: End, flows: u32) -> Self {
-        Self { input: Some(input), output: Outlet::new(output), owner: Owner::Flows(from, flows), first_route: 0, tally: None }
+        Self {
+            input: Some(input),
+            output: Outlet::new(output),
+            owner: Owner::Flows(from, flows),
+            first_route: 0,
+            tally: None,
+        }
     }
 
     /// One route for all packets.

@@ -129,7 +129,8 @@ struct Payload {
 impl Payload {
     /// Reads the headers of an IPv4 packet (RFC 791 §3.1, RFC 9293 §3.1, RFC 768).
     fn of(packet: &[u8]) -> Self {
-        let Some(header) = packet.first().filter(|&&head| head >> 4 == 4).map(|head| usize::from(head & 0xf) * 4) else {
+        let Some(header) = packet.first().filter(|&&head| head >> 4 == 4).map(|head| usize::from(head & 0xf) * 4)
+        else {
             return Self::default();
         };
         let body = packet.get(header..).unwrap_or_default();

@@ -62,14 +62,18 @@ impl Loaded {
             .filter_map(|map| map.initial_value().map(<[u8]>::to_vec))
             .collect();
         if values.is_empty() {
-            return Err(format!("{file} has no struct_ops map; expected one of type tcp_congestion_ops, as bpftool struct_ops registers it"));
+            return Err(format!(
+                "{file} has no struct_ops map; expected one of type tcp_congestion_ops, as bpftool struct_ops registers it"
+            ));
         }
         let mut object = objects::finish("the object", open).map_err(|e| format!("{file}: {e}"))?;
         let before = checks::congestion_controls();
         let mut links = Vec::new();
         for mut map in object.maps_mut().filter(|map| map.map_type() == MapType::StructOps) {
             links.push(map.attach_struct_ops().map_err(|e| match e.kind() {
-                ErrorKind::AlreadyExists => format!("{file}: a congestion control of its name exists already; take that away first"),
+                ErrorKind::AlreadyExists => {
+                    format!("{file}: a congestion control of its name exists already; take that away first")
+                }
                 _ => format!("{file}: the kernel refuses it: {e:#}"),
             })?);
         }
@@ -78,8 +82,12 @@ impl Loaded {
             checks::congestion_controls().into_iter().filter(|name| !before.contains(name) && is_its(name)).collect();
         match new.as_slice() {
             [name] => Ok(Self { file: file.into(), name: name.clone(), _links: links, _object: object }),
-            [] => Err(format!("{file}: the kernel lists no new congestion control after it was attached; expected one of type tcp_congestion_ops")),
-            several => Err(format!("{file} has the congestion controls {}; expected one in each file", several.join(", "))),
+            [] => Err(format!(
+                "{file}: the kernel lists no new congestion control after it was attached; expected one of type tcp_congestion_ops"
+            )),
+            several => {
+                Err(format!("{file} has the congestion controls {}; expected one in each file", several.join(", ")))
+            }
         }
     }
 }

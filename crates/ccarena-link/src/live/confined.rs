@@ -8,8 +8,9 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::clock;
 use crate::error::LinkError;
 use crate::namespace::{Namespace, unshare};
 
@@ -51,7 +52,7 @@ pub struct Confined {
     output: PathBuf,
     group: Option<Group>,
     bounds: Bounds,
-    begun: Instant,
+    begun_ns: u64,
 }
 
 impl Confined {
@@ -90,7 +91,7 @@ impl Confined {
         command.args(words).current_dir(&task.scratch).envs(task.env.iter().map(|(k, v)| (k, v)));
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
         let child = command.spawn().map_err(|e| LinkError::of(format!("cannot run {program:?}"), e))?;
-        Ok(Self { child, output: path, group, bounds: task.bounds, begun: Instant::now() })
+        Ok(Self { child, output: path, group, bounds: task.bounds, begun_ns: clock::now_ns() })
     }
 
     /// Process id.
@@ -107,7 +108,7 @@ impl Confined {
     /// Time since its start.
     #[must_use]
     pub fn age(&self) -> Duration {
-        self.begun.elapsed()
+        Duration::from_nanos(clock::now_ns().saturating_sub(self.begun_ns))
     }
 
     /// Returns what it exceeds, if it does; where control groups can be made, the kernel keeps it within limits itself.
@@ -147,8 +148,8 @@ impl Confined {
             return;
         }
         kill(self.child.id(), libc::SIGTERM);
-        let until = Instant::now() + GRACE;
-        while Instant::now() < until && self.ended().is_none() {
+        let until_ns = clock::now_ns() + GRACE.as_nanos() as u64;
+        while clock::now_ns() < until_ns && self.ended().is_none() {
             std::thread::sleep(Duration::from_millis(5));
         }
         // The first process of its namespace: the kernel ends the others with it (pid_namespaces(7)).

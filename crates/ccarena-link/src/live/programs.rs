@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ccarena_cc::Time;
 use ccarena_net::Scenario;
@@ -25,11 +25,9 @@ use crate::tally::Seen;
 
 /// Port of the first flow's listener; the next flows have the next ones.
 const FIRST_PORT: usize = 20_000;
-/// Most flows of programs in one scenario: each is two processes at least.
-pub const MOST: usize = 64;
 const TICK: Duration = Duration::from_millis(5);
 /// Interval between looks at a program's processes.
-const LOOK: Duration = Duration::from_millis(100);
+const LOOK_NS: u64 = 100_000_000;
 /// A sender that ends so much before its flow does has not done what was asked.
 const EARLY: Duration = Duration::from_millis(500);
 
@@ -80,14 +78,12 @@ impl Programs {
             let scratch = Scratch::new(index)?;
             let task = |end: End| task(scenario, index, programs, end, &scratch.0);
             let place = |end: End| (task(end), network.namespace(end).try_clone(), role(end));
-            let (first, second) = if programs.sender_listens {
-                (End::Senders, End::Receivers)
-            } else {
-                (End::Receivers, End::Senders)
-            };
+            let (first, second) =
+                if programs.sender_listens { (End::Senders, End::Receivers) } else { (End::Receivers, End::Senders) };
             let (task, namespace, role) = place(first);
             let ready = Some((programs.ready.clone(), programs.ready_within.0));
-            let (listener, readiness) = Supervised::start(task, namespace?, role, ready, Begin::Now, &stop, Watch::default())?;
+            let (listener, readiness) =
+                Supervised::start(task, namespace?, role, ready, Begin::Now, &stop, Watch::default())?;
             // It says by a result that it is ready, has failed, or is not there at all.
             readiness.recv().map_err(|_| LinkError::Panicked)?.map_err(|e| e.of_flow(index))?;
             let (task, namespace, role) = place(second);
@@ -150,7 +146,8 @@ impl Drop for Programs {
 pub fn result(scenario: &Scenario, index: usize, seen: Option<Seen>, problem: Option<String>) -> FlowResult {
     let seen = seen.unwrap_or_default();
     let silent = (seen.delivered_packets == 0).then(|| {
-        let flow = if seen.sent_packets == 0 { "the sender sent no packet with data" } else { "no packet with data arrived" };
+        let flow =
+            if seen.sent_packets == 0 { "the sender sent no packet with data" } else { "no packet with data arrived" };
         flow.to_owned()
     });
     FlowResult {
@@ -161,7 +158,9 @@ pub fn result(scenario: &Scenario, index: usize, seen: Option<Seen>, problem: Op
         wire_bytes: seen.wire_bytes,
         duplicate_packets: seen.duplicate_packets,
         completion_s: seen.completion.iter().map(|d| d.as_secs_f64()).collect(),
-        error: problem.or(silent).map(|problem| format!("flows[{index}] ({}): {problem}", scenario.flows[index].scheme)),
+        error: problem
+            .or(silent)
+            .map(|problem| format!("flows[{index}] ({}): {problem}", scenario.flows[index].scheme)),
         series: seen.series.map(|series| series.bins),
         ..FlowResult::new(scenario, index)
     }
@@ -277,7 +276,8 @@ impl Supervised {
                     return Some(problem);
                 }
             };
-            let problem = ready.and_then(|(ready, within)| wait_until_ready(&mut program, &ready, within, &task, &stop));
+            let problem =
+                ready.and_then(|(ready, within)| wait_until_ready(&mut program, &ready, within, &task, &stop));
             // The run goes on without it: that it does not start is a result.
             let _ = say.send(Ok(()));
             let problem = problem.or_else(|| supervise(&mut program, &stop, watch));
@@ -306,7 +306,7 @@ fn wait_until_ready(
     stop: &AtomicBool,
 ) -> Option<String> {
     let port = task.env.iter().find(|(name, _)| name == "CCARENA_PORT").and_then(|(_, port)| port.parse().ok());
-    let until = Instant::now() + Duration::from_nanos(within);
+    let until_ns = clock::now_ns().saturating_add(within);
     loop {
         let is_ready = match ready {
             foreign::Ready::Tcp => port.is_some_and(|port| listens(program.id(), "tcp", port)),
@@ -320,7 +320,7 @@ fn wait_until_ready(
         if let Some(status) = program.ended() {
             return Some(format!("ended with {} before it was ready", describe(status)));
         }
-        if Instant::now() >= until || stop.load(Ordering::Relaxed) {
+        if clock::now_ns() >= until_ns || stop.load(Ordering::Relaxed) {
             let seconds = Duration::from_nanos(within).as_secs_f64();
             return Some(format!("was not ready within {seconds} s ({})", condition(ready)));
         }
@@ -339,7 +339,7 @@ fn condition(ready: &foreign::Ready) -> String {
 
 /// Watches `program` until it is to stop. Returns what went wrong.
 fn supervise(program: &mut Confined, stop: &AtomicBool, watch: Watch) -> Option<String> {
-    let mut looked = Instant::now();
+    let mut look_ns = clock::now_ns();
     loop {
         let late = watch.end_ns.is_some_and(|end| clock::now_ns() >= end);
         if stop.load(Ordering::Relaxed) || late {
@@ -349,12 +349,13 @@ fn supervise(program: &mut Confined, stop: &AtomicBool, watch: Watch) -> Option<
             let age = program.age();
             let left = watch.end_ns.map(|end| Duration::from_nanos(end.saturating_sub(clock::now_ns())));
             return (!status.success() || left.is_some_and(|left| left > EARLY)).then(|| {
-                let rest = left.map_or(String::new(), |left| format!(", {:.1} s before the end of its flow", left.as_secs_f64()));
+                let rest = left
+                    .map_or(String::new(), |left| format!(", {:.1} s before the end of its flow", left.as_secs_f64()));
                 format!("ended with {} after {:.1} s{rest}", describe(status), age.as_secs_f64())
             });
         }
-        if looked.elapsed() >= LOOK {
-            looked = Instant::now();
+        if clock::now_ns() >= look_ns {
+            look_ns = clock::now_ns() + LOOK_NS;
             if let Some(excess) = program.excess() {
                 return Some(excess);
             }

@@ -78,17 +78,9 @@ pub fn read(at: &At<'_>) -> Result<Foreign> {
     let fields = |kind: &str| match kind {
         "kernel" => vec!["name"],
         "bpf" => vec!["file"],
-        _ => vec![
-            "sender",
-            "receiver",
-            "listens",
-            "ready",
-            "ready_within_s",
-            "env",
-            "folder",
-            "memory_mb",
-            "processes",
-        ],
+        _ => {
+            vec!["sender", "receiver", "listens", "ready", "ready_within_s", "env", "folder", "memory_mb", "processes"]
+        }
     };
     let (kind, o) = at.tagged("kind of foreign congestion control", KINDS, fields)?;
     Ok(match kind {

@@ -9,7 +9,9 @@ use ccarena_cc::types::{Dur, Rate, Requirement, Time};
 use ccarena_cc::{PolicySpec, Spec};
 use serde_json::Value;
 
-use super::{AckPolicy, App, Change, Flow, Link, Outages, QuicAcks, Record, Scenario, VERSION, foreign, write};
+use super::{
+    AckPolicy, App, Change, Flow, Foreign, Link, Outages, QuicAcks, Record, Scenario, VERSION, foreign, write,
+};
 use crate::cellular;
 use crate::queues::{self, Kind, LIMITS, Limit, LimitRule, QueueSpec};
 use crate::reshape::{self, Reshape};
@@ -22,6 +24,8 @@ const MAX_COUNT: usize = 100_000;
 const MAX_VALUES: usize = 500_000;
 /// No name of a link or a flow is longer, in bytes.
 const MAX_NAME: usize = 100;
+/// Flows whose ends are programs of others: each is two processes at least.
+const MAX_PROGRAMS: u32 = 64;
 const MAX_DELAY_MS: f64 = 100_000.0;
 const MAX_MIN_RTO_MS: f64 = 60_000.0;
 /// Largest offloaded packet.
@@ -234,7 +238,7 @@ fn router(at: &At<'_>) -> Result<Option<RouterSpec>> {
 fn flows(at: &At<'_>, links: &[Link]) -> Result<Vec<Flow>> {
     let expected = format!("a list of 1 to {MAX_COUNT} flows, copies included");
     let by_name: BTreeMap<&str, usize> = links.iter().enumerate().map(|(i, l)| (l.name.as_str(), i)).collect();
-    let (mut names, mut flows, mut values) = (HashSet::new(), Vec::new(), 0);
+    let (mut names, mut flows, mut values, mut programs) = (HashSet::new(), Vec::new(), 0, 0);
     for (i, item) in at.list(&expected)?.iter().enumerate() {
         let (flow, count) = flow(item, i, links, &by_name)?;
         if flows.len() + count > MAX_COUNT {
@@ -255,6 +259,10 @@ fn flows(at: &At<'_>, links: &[Link]) -> Result<Vec<Flow>> {
             }
             if !names.insert(name.clone()) {
                 return item.fail(format!("a name that no other flow has, not {name:?} again"));
+            }
+            programs += u32::from(matches!(flow.foreign, Some(Foreign::Programs(_))));
+            if programs > MAX_PROGRAMS {
+                return item.fail(format!("at most {MAX_PROGRAMS} flows whose ends are programs"));
             }
             flows.push(Flow { name, ..flow.clone() });
         }

@@ -134,7 +134,10 @@ fn plan_foreign(scenario: &Scenario, index: usize, foreign: &Foreign) -> Result<
         Err(RunError::Unsupported { path: format!("flows[{index}].{field}"), problem: problem.into() })
     };
     if !matches!(foreign, Foreign::Programs(_)) {
-        return refuse("foreign", "expected a command: congestion controls of the kernel's TCP run with --backend kernel");
+        return refuse(
+            "foreign",
+            "expected a command: congestion controls of the kernel's TCP run with --backend kernel",
+        );
     }
     match programs::refusal(flow) {
         Some((field, problem)) => refuse(field, problem),
