@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -116,8 +118,6 @@ def test_throughput_of_a_tcp_is_that_which_it_measures_itself(tmp_path: Path) ->
         ready="tcp",
     )
     [flow] = on_link(file, seconds=4)["flows"]
-    import json
-
     received = json.loads(out.read_text())["end"]["sum_received"]
     assert flow["delivered_bytes"] == pytest.approx(received["bytes"], rel=0.02)
     assert flow["sent_packets"] >= flow["delivered_bytes"] / 1448
@@ -125,10 +125,14 @@ def test_throughput_of_a_tcp_is_that_which_it_measures_itself(tmp_path: Path) ->
 
 @pytest.mark.alone
 def test_a_transfer_completes_when_its_last_byte_arrives(tmp_path: Path) -> None:
-    sender = "import os, socket; s = socket.create_connection((os.environ['CCARENA_RECEIVER'], int(os.environ['CCARENA_PORT'])));"
-    sender += " s.sendall(bytes(int(os.environ['CCARENA_BYTES']))); s.close()"
-    receiver = "import os, socket; s = socket.create_server(('', int(os.environ['CCARENA_PORT']))); c, _ = s.accept()\n"
-    receiver += "while c.recv(65536): pass"
+    sender = (
+        "import os, socket; to = os.environ['CCARENA_RECEIVER'], int(os.environ['CCARENA_PORT'])\n"
+        "s = socket.create_connection(to); s.sendall(bytes(int(os.environ['CCARENA_BYTES']))); s.close()"
+    )
+    receiver = (
+        "import os, socket; s = socket.create_server(('', int(os.environ['CCARENA_PORT']))); c, _ = s.accept()\n"
+        "while c.recv(65536): pass"
+    )
     file = entrant(tmp_path, sender=["python3", "-c", sender], receiver=["python3", "-c", receiver], ready="tcp")
     [flow] = on_link(file, app={"type": "transfers", "sizes_bytes": [500_000]})["flows"]
     assert flow["delivered_bytes"] == 500_000
@@ -165,8 +169,6 @@ def test_faults_of_a_program_are_results_that_say_so(tmp_path: Path, fields: dic
     result = on_link(entrant(tmp_path, **fields), "cubic")
     [theirs, ours] = result["flows"]
     assert theirs["error"].startswith("flows[0] (theirs): ")
-    import re
-
     assert re.search(said, theirs["error"]), theirs["error"]
     assert ours["delivered_bytes"] > 1e6
     assert time.monotonic() - begun < 8
@@ -175,7 +177,10 @@ def test_faults_of_a_program_are_results_that_say_so(tmp_path: Path, fields: dic
 @pytest.mark.alone
 def test_nothing_of_a_program_outlives_its_run(tmp_path: Path) -> None:
     # Daemons leave their parent and their session, and would go on for a minute.
-    daemon = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    os.execvp('sleep', ['ccarena_hostile', '61'])\ntime.sleep(60)"
+    daemon = (
+        "import os, time\nif os.fork() == 0:\n    os.setsid()\n    os.execvp('sleep', ['ccarena_hostile', '61'])\n"
+        "time.sleep(60)"
+    )
     before = {name for name in os.listdir("/tmp") if name.startswith("ccarena-programs")}
     on_link(entrant(tmp_path, sender=["python3", "-c", daemon]), seconds=1)
     assert not _children()
