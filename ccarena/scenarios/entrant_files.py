@@ -1,6 +1,6 @@
 """Entrant files: congestion controls of others, each described by a YAML file, read into the fields of a flow.
 
-docs/entrant-files.md has the format and the contract of programs.
+docs/entrant-files.md has the format, and what programs get and do.
 """
 
 from __future__ import annotations

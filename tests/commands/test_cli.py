@@ -57,8 +57,9 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         assert capsys.readouterr().out == f"ccarena {__version__}\n"
 
 
-def test_no_command_lists_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main([]) == 0
+def test_help_lists_all_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        cli.main(["--help"])
     out = capsys.readouterr().out
     assert all(name in out for name in cli.COMMANDS)
 

@@ -114,8 +114,8 @@ impl Network {
         side.namespace.run(|| Socket::open()?.route_to(block, bits, netlink::index(side.tun.name())?, windows))?
     }
 
-    /// What talks to `flow`'s address at the other end does so from its address here, even if it binds to none. Initial
-    /// windows of the flow are the kernel's from then on.
+    /// Makes sockets that talk to `flow`'s address at the other end do so from its address here, even if they bind to
+    /// none. Initial windows of the flow are the kernel's from then on.
     ///
     /// # Errors
     /// If the kernel refuses.

@@ -91,7 +91,7 @@ pub(crate) struct Pumped {
     pub links: Vec<Link<Datagram>>,
     pub lateness: Histogram,
     pub counts: Counts,
-    /// What was counted of flows whose ends are not believed, by flow; empty if nothing was.
+    /// Counts of flows whose ends are not believed, by flow; empty if nothing was counted.
     pub seen: Vec<Option<Seen>>,
 }
 

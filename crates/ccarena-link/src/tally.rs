@@ -177,7 +177,7 @@ impl Connections {
 struct Bytes {
     /// All before this number were seen.
     next: u32,
-    /// Those beyond: distance from the first byte of the connection to begin and end, apart from each other.
+    /// Runs beyond it: distance from the first byte of the connection to begin and end, apart from each other.
     seen: u64,
     beyond: BTreeMap<u64, u64>,
 }

@@ -32,7 +32,7 @@ pub enum SimError {
     Foreign {
         /// The flow.
         flow: usize,
-        /// Its name.
+        /// Name of the flow's congestion control.
         scheme: String,
     },
     /// A flow's scheme or its parameters.

@@ -33,7 +33,7 @@ pub struct Bounds {
 /// Command to run.
 #[derive(Clone, Debug)]
 pub struct Task {
-    /// Its words.
+    /// Words of the command.
     pub words: Vec<String>,
     /// Environment variables beside those of this process.
     pub env: Vec<(String, String)>,

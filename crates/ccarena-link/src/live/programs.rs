@@ -1,6 +1,6 @@
 //! Programs of others at the two ends of the links: for each such flow a sender and a receiver, started, watched and ended.
 //!
-//! The contract (docs/entrant-files.md): one of the two listens and is started before the run; the other is started when
+//! What programs get and do (docs/entrant-files.md): one of the two listens and is started before the run; the other is started when
 //! the flow begins. Both learn addresses, port and duration from their environment, or from words in braces.
 
 use std::fs;
@@ -234,7 +234,7 @@ enum Begin {
     At(u64),
 }
 
-/// What is expected of a program that runs.
+/// Expectation of a program that runs.
 #[derive(Clone, Copy, Default)]
 struct Watch {
     /// End of its flow on CLOCK_MONOTONIC, where it is stopped, and before which it should not end.

@@ -19,7 +19,7 @@ const MAX_START_S: f64 = 120.0;
 pub enum Foreign {
     /// Congestion control that the kernel's TCP offers, whose module is loaded on request.
     Kernel {
-        /// Its name for `TCP_CONGESTION`.
+        /// Name for `TCP_CONGESTION`.
         name: String,
     },
     /// BPF object with one congestion control of type `struct_ops`, loaded for the run.
@@ -63,7 +63,7 @@ pub enum Ready {
     Udp,
     /// The program has printed this text.
     Output(String),
-    /// This time has passed.
+    /// Time since its start.
     After(Dur),
 }
 
