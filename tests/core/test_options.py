@@ -396,6 +396,7 @@ REFUSED: dict[str, str] = {
     "train --help --resume": "--resume has no effect beside --help",
     "train --config acct --out run --resume": "--config has no effect beside --resume and --out",
     "eval --buffers 7": "--buffers has no effect without --traces",
+    "eval --kind rate": "--kind has no effect without --plot",
     "status run --lines 3": "--lines has no effect without a job and its --ray-address",
     "tune --resume --out elsewhere --seeds 3": "--seeds has no effect beside --resume",
     "tune-scheme --resume --out elsewhere --seed 3": "--seed has no effect beside --resume",

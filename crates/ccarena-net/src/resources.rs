@@ -32,6 +32,8 @@ const HASHED_QUEUE_BYTES: f64 = 96.0;
 const IN_FLIGHT_BYTES: f64 = 192.0;
 /// Arrays of the result are made of bins and logs while these still stand.
 const COPIES: f64 = 2.0;
+/// Packets that flows send for each that the links carry.
+const LOST: f64 = 2.0;
 /// A learned scheme decides at most so often, and a report has so many columns of four bytes.
 const DECISION_MS: f64 = 1.0;
 const REPORT_BYTES: f64 = 4.0 * 48.0;
@@ -273,9 +275,6 @@ impl Demand {
                 reports += packets.min(seconds * 1e3 / DECISION_MS) * REPORT_BYTES;
             }
         }
-        if scenario.record.transmissions {
-            part("record.transmissions".into(), "for transmissions", ends, "record series instead, or a shorter run");
-        }
         part(format!("flows[{}]", window.1), "for windows that are sent at once", window.0, "send less at once");
         part("record.reports".into(), "for reports", reports, "record no reports, or for a shorter time");
 
@@ -290,6 +289,12 @@ impl Demand {
             part(format!("links[{index}].service"), what, bytes, "take a shorter run or a slower link");
             let queues = link.queue.params.get("flows") * HASHED_QUEUE_BYTES;
             hashed = (hashed.0 + queues, if queues > 0.0 { index } else { hashed.1 });
+        }
+        if scenario.record.transmissions {
+            // Each flow alone could fill its links; all together send what these carry, and what is lost on the way.
+            let carried = logged / size(size_of::<Delivered>()) * size(size_of::<Transmission>() + size_of::<Heard>());
+            let bytes = ends.min(carried * LOST);
+            part("record.transmissions".into(), "for transmissions", bytes, "record series instead, or a shorter run");
         }
         let path = format!("links[{}].queue.flows", hashed.1);
         part(path, "for hashed queues", hashed.0, "hash to fewer queues");
