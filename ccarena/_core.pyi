@@ -14,6 +14,11 @@ __version__: str
 def check_json(text: str, origin: str) -> None:
     """Raises ConfigError, with line and column, if `text` is not JSON or an object in it has a key twice."""
 
+def check_rules(text: str, origin: str) -> int:
+    """Returns how many rules a rule file for scheme `remy` has. Raises PolicyError with `origin` and the field at
+    fault, or with a memory that no rule covers.
+    """
+
 def simulate(scenario_json: str) -> dict[str, Any]:
     """Runs a scenario document in virtual time and returns its record (docs/results.md); the GIL is released meanwhile.
 

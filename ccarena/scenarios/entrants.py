@@ -20,13 +20,14 @@ from ccarena.configs.spec_files import action_of, as_json, is_built_in, is_file,
 from ccarena.core.arguments import number
 from ccarena.core.files import scratch
 from ccarena.core.learned_schemes import shipped_policies, specs
+from ccarena.core.reader import read_bytes
 from ccarena.errors import CcarenaError, ConfigError, PolicyError, ScenarioError, did_you_mean
 from ccarena.policies import artifact
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.trained_by import scheme_of
 from ccarena.runs.run_folder import POLICY, RUNS, policy_in, resume_command
 from ccarena.scenarios.entrant_files import is_entrant_file, kernel_control, read_entrant_file, shipped_entrants
-from ccarena.scenarios.schemes import heuristics, registered
+from ccarena.scenarios.schemes import heuristics, registered, rule_based
 
 __all__ = [
     "GRAMMAR",
@@ -45,6 +46,7 @@ __all__ = [
     "of_file",
     "parse",
     "read",
+    "rule_file",
     "say",
     "split_outside_quotes",
     "with_params",
@@ -55,8 +57,8 @@ An entrant is [LABEL=]WHO[@KEY=VALUE[,KEY=VALUE]...] (docs/entrants.md):
   WHO    a scheme (`ccarena schemes`), or a policy: a file, a run's folder, the
          name of a run in runs/ or of a shipped policy; or SPEC=ACTION, a
          learned scheme that always takes this action
-  KEY    a parameter of the scheme (`ccarena schemes NAME`), weight, ecn (0, 1)
-         or requirement (MIN:MAX, Mbit/s)
+  KEY    a parameter of the scheme (`ccarena schemes NAME`), weight, ecn (0, 1),
+         requirement (MIN:MAX, Mbit/s) or rules (a rule file, for remy)
   LABEL  its name in tables
 examples: cubic@hystart=0  wcc-ai@weight=2  hercules@requirement=10:15  pilot
           runs/acct  mine=runs/acct  acct=10"""
@@ -77,7 +79,7 @@ class Entrant:
     label: str
     """Name in tables and pages."""
     flow: Mapping[str, Any]
-    """Fields of a scenario's flow: `scheme`, and `policy`, `params`, `weight`, `requirement`, `ecn` if given."""
+    """Fields of a scenario's flow: `scheme`, and `policy`, `rules`, `params`, `weight`, `requirement`, `ecn` if any."""
     text: str = field(default="", compare=False)
     """Text as the user wrote it."""
     labelled: bool = field(default=False, compare=False)
@@ -138,12 +140,16 @@ def parse(text: str) -> Entrant:
     found, notice = _find(written, where)
     flow = found.flow()
     settings = _settings(written.settings, flow, where)
+    if flow["scheme"] in rule_based() and "rules" not in settings:
+        raise ConfigError(f"{where}: {written.who} runs a rule file; name it: {written.who}@rules=FILE")
     params = {**flow.get("params", {}), **settings.pop("params", {})}
     flow = {**flow, **settings, **({"params": params} if params else {})}
     if written.label:
         _check_label(written.label, flow["scheme"], where)
     _check(flow, where)
     label = written.label or found.label + (f"@{written.settings}" if written.settings else "")
+    if "rules" in settings and not written.label:
+        label = f"{found.label} ({Path(settings['rules']).stem})"
     return Entrant(label, flow, text, bool(written.label), notice)
 
 
@@ -367,7 +373,8 @@ class Kind:
 
 
 def _scheme(who: str) -> _Found | None:
-    return _Found(f"scheme:{who}", who, lambda: {"scheme": who}) if who in heuristics() else None
+    known = who in heuristics() or who in rule_based()
+    return _Found(f"scheme:{who}", who, lambda: {"scheme": who}) if known else None
 
 
 def _file(who: str) -> _Found | None:
@@ -402,7 +409,7 @@ def _stack(who: str) -> _Found | None:
 
 
 KINDS: dict[str, Kind] = {
-    "scheme": Kind(_scheme, heuristics),
+    "scheme": Kind(_scheme, lambda: heuristics() + rule_based()),
     "file": Kind(_file, lambda: []),
     "run": Kind(_run, lambda: [path.parent.name for path in RUNS.glob(f"*/{POLICY}")]),
     "shipped": Kind(_shipped, shipped_policies),
@@ -522,7 +529,26 @@ def _switch(text: str, where: str) -> bool:
     return text == "1"
 
 
-FIELDS: dict[str, Callable[[str, str], Any]] = {"weight": number, "requirement": _range, "ecn": _switch}
+def rule_file(text: str, where: str) -> str:
+    """Returns the absolute path of a rule file, checked. Raises PolicyError, which begins with `where` or the file."""
+    path = Path(text)
+    try:
+        data = read_bytes(path)
+    except OSError as error:
+        raise PolicyError(f"{where}: {path}: cannot read the rule file: {error.strerror}") from error
+    try:
+        _core.check_rules(data.decode(), str(path))
+    except UnicodeDecodeError:
+        raise PolicyError(f"{path}: no JSON; make it of a .dna file by: ccarena policy import remy {path}") from None
+    return str(path.resolve())
+
+
+FIELDS: dict[str, Callable[[str, str], Any]] = {
+    "weight": number,
+    "requirement": _range,
+    "ecn": _switch,
+    "rules": rule_file,
+}
 """Readers, called with (text, where), of settings that are fields of a flow; all others are the scheme's parameters."""
 
 
@@ -541,6 +567,8 @@ def _settings(text: str, flow: Mapping[str, Any], where: str) -> dict[str, Any]:
             raise ConfigError(f'{where}: "{part}" is no KEY=VALUE; expected something like cubic@hystart=0')
         if key in fields or key in params:
             raise ConfigError(f'{where}: "{key}" is given twice')
+        if key == "rules" and not entry.get("rules"):
+            raise ConfigError(f'{where}: "rules": {entry["name"]} runs no rule file; {", ".join(rule_based())} does')
         if key in FIELDS:
             fields[key] = FIELDS[key](value, f'{where}: "{key}"')
         elif key in known:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ccarena.errors import ConfigError, ScenarioError
-from ccarena.scenarios.entrants import Entrant, find_policy, parse, say
+from ccarena.scenarios.entrants import Entrant, find_policy, parse, rule_file, say
 from ccarena.scenarios.scenario import flows_of
 from ccarena.scenarios.schemes import heuristics
 
@@ -27,6 +27,8 @@ def enter(document: dict[str, Any]) -> dict[str, Any]:
         where = f"flows[{index}]"
         if flow.get("policy") is not None:
             flow["policy"] = _policy(flow["policy"])
+        elif flow.get("rules") is not None:
+            flow["rules"] = _rules(flow["rules"], where)
         elif flow.get("foreign") is None and isinstance(flow.get("scheme"), str) and flow["scheme"] not in heuristics():
             _enter(flow, where, parsed)
     return document
@@ -53,6 +55,11 @@ def _enter(flow: dict[str, Any], where: str, parsed: dict[str, Entrant]) -> None
     if "params" in fields and isinstance(own, dict):
         fields["params"] = {**fields["params"], **own}
     flow |= fields
+
+
+def _rules(rules: Any, where: str) -> Any:
+    """Returns the flow's `rules`, checked."""
+    return rule_file(rules, f"{where}.rules") if isinstance(rules, str) else rules
 
 
 def _policy(policy: Any) -> Any:

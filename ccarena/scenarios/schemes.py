@@ -8,13 +8,19 @@ from typing import Any
 
 from ccarena import _core
 
-__all__ = ["heuristics", "kind_of", "limit_of", "registered"]
+__all__ = ["heuristics", "kind_of", "limit_of", "registered", "rule_based"]
 
 
 @functools.cache
 def heuristics() -> tuple[str, ...]:
-    """Returns names of the congestion controls that need no policy."""
-    return tuple(name for name, scheme in registered().items() if not scheme["learned"])
+    """Returns names of the congestion controls that need neither a policy nor a rule file."""
+    return tuple(name for name, scheme in registered().items() if not (scheme["learned"] or scheme["rules"]))
+
+
+@functools.cache
+def rule_based() -> tuple[str, ...]:
+    """Returns names of the congestion controls that run a rule file."""
+    return tuple(name for name, scheme in registered().items() if scheme["rules"])
 
 
 @functools.cache
@@ -28,6 +34,8 @@ def kind_of(scheme: dict[str, Any]) -> list[str]:
     words = []
     if scheme["learned"]:
         words.append("learned")
+    if scheme["rules"]:
+        words.append("rule file")
     above = scheme.get("weight_above")
     if above is not None:
         words.append(f"weight > {above:g}")

@@ -254,6 +254,8 @@ def _what(sender: Entrant, policy: str) -> dict[str, Any]:
     """Returns all that decides a sender's behaviour, without its label or the place of its files."""
     scheme = sender.flow["scheme"]
     fields = {key: value for key, value in sender.flow.items() if key not in ("scheme", "policy")}
+    if "rules" in fields:
+        fields["rules"] = digest(Path(fields["rules"]).read_bytes())
     return {"scheme": scheme, "spec": digest_of(scheme), "policy": policy or sender.policy, "fields": fields}
 
 

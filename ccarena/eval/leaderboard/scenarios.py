@@ -27,7 +27,7 @@ __all__ = ["ScenarioPlace", "check_entrants", "scenario_places"]
 
 ENTRANT = "entrant"
 """Name of the flow whose place entrants take."""
-_OF_ENTRANTS = ("scheme", "policy", "params", "weight", "requirement", "ecn")
+_OF_ENTRANTS = ("scheme", "policy", "rules", "params", "weight", "requirement", "ecn")
 """Fields of a flow that an entrant decides."""
 
 
@@ -155,7 +155,7 @@ def _origin(link: Mapping[str, Any]) -> str:
 def _portable(document: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the document with digests of traces and policies instead of their paths."""
     links = [{**link, "service": _digests(link["service"], ("file",))} for link in document["links"]]
-    flows = [_digests(flow, ("policy",)) for flow in document["flows"]]
+    flows = [_digests(flow, ("policy", "rules")) for flow in document["flows"]]
     for flow in flows:
         if isinstance(flow.get("policy"), Mapping):
             flow["policy"] = _digests(flow["policy"], ("integer",))

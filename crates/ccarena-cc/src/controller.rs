@@ -107,17 +107,21 @@ pub struct TransportNeeds {
     pub rate_samples: bool,
     /// The scheme steers the window through recovery itself (Linux's `cong_control`): no proportional rate reduction.
     pub owns_recovery: bool,
+    /// A paced segment leaves by itself, and the newest rate says how long after the one before it. A transport that
+    /// paces in bursts, each with the rate of its beginning, may leave it at that.
+    pub paces_each: bool,
 }
 
 impl TransportNeeds {
     /// The needs of a scheme whose window moves as Linux's TCP moves it: acknowledgements and losses only.
-    pub const WINDOW: Self = Self { every_segment: false, rate_samples: false, owns_recovery: false };
+    pub const WINDOW: Self =
+        Self { every_segment: false, rate_samples: false, owns_recovery: false, paces_each: false };
 }
 
 impl Default for TransportNeeds {
     /// Everything is reported, and the transport steers recovery.
     fn default() -> Self {
-        Self { every_segment: true, rate_samples: true, owns_recovery: false }
+        Self { every_segment: true, rate_samples: true, owns_recovery: false, paces_each: false }
     }
 }
 

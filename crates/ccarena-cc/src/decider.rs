@@ -18,7 +18,9 @@ use crate::learned::LearnedController;
 use crate::learned::{Interface, Spec, shipped};
 use crate::policy::integer::{Memory, Program};
 use crate::policy::{Policy, PolicyError, Scratch};
+use crate::reader::DocumentError;
 use crate::registry;
+use crate::rules::Rules;
 use crate::scheme::Config;
 use crate::types::Time;
 
@@ -40,6 +42,8 @@ pub enum PolicySpec {
     },
     /// No decider: the base alone.
     Nobody,
+    /// The rules in this file, for a scheme that runs a rule file.
+    Rules(String),
 }
 
 /// Decider for the learned controller of one flow.
@@ -177,6 +181,27 @@ pub enum BindError {
         /// Columns that the scheme reports.
         columns: String,
     },
+    /// The scheme runs a rule file, and the scenario names none.
+    #[error("missing; the scheme runs a rule file: expected its path as `rules`, for an entrant remy@rules=FILE")]
+    NoRules,
+    /// The file has no rules that can be run.
+    #[error("{}: {source}", .file.display())]
+    Rules {
+        /// The file.
+        file: PathBuf,
+        /// Field at fault, or a memory that no rule covers.
+        source: Box<DocumentError>,
+    },
+    /// The spec in the artifact does not say all that its controller needs.
+    #[error(
+        "{file}: an imported network whose spec is incomplete, so that no flow can run it; missing: {}", .missing.join("; ")
+    )]
+    Incomplete {
+        /// The artifact's file.
+        file: String,
+        /// Missing parts.
+        missing: Vec<String>,
+    },
     /// The scheme does not take the constant action.
     #[error(transparent)]
     Action(#[from] ActionError),
@@ -198,6 +223,7 @@ pub enum FlowError {
 #[derive(Clone, Debug, Default)]
 pub struct Policies {
     read: Arc<Mutex<HashMap<PathBuf, Arc<Policy>>>>,
+    rules: Arc<Mutex<HashMap<PathBuf, Arc<Rules>>>>,
     backend: Backend,
 }
 
@@ -223,6 +249,22 @@ impl Policies {
         let policy = Arc::new(policy);
         policies.insert(file.into(), Arc::clone(&policy));
         Ok(policy)
+    }
+
+    /// The rules in `file`.
+    ///
+    /// # Errors
+    /// [`BindError::Read`] or [`BindError::Rules`], which name the file.
+    pub fn load_rules(&self, file: &Path) -> Result<Arc<Rules>, BindError> {
+        let mut read = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(rules) = read.get(file) {
+            return Ok(Arc::clone(rules));
+        }
+        let text = bounded::read_text(file).map_err(|source| BindError::Read { file: file.into(), source })?;
+        let rules = Rules::parse(&text).map_err(|e| BindError::Rules { file: file.into(), source: Box::new(e) })?;
+        let rules = Arc::new(rules);
+        read.insert(file.into(), Arc::clone(&rules));
+        Ok(rules)
     }
 
     /// Builds the controller of a flow of `scheme`, or of `spec` if one is given, and its decider from `policy`.
@@ -253,6 +295,11 @@ impl Policies {
         if let Some(spec) = spec.or_else(|| shipped::find(scheme)) {
             spec.check_signals(self.backend).map_err(BuildError::from)?;
         }
+        if spec.is_none() && registry::find(scheme)?.rules {
+            let Some(PolicySpec::Rules(file)) = policy else { return Err(BindError::NoRules.into()) };
+            let rules = Some(self.load_rules(Path::new(file))?);
+            return Ok((build(&Config { rules, ..config.clone() })?, None));
+        }
         let mut controller = build(config)?;
         let Some(learned) = controller.learned() else { return Ok((controller, None)) };
         let decider = match policy {
@@ -276,7 +323,7 @@ impl Policies {
                 learned.act(table.actions[0], Time::ZERO).map_err(BindError::from)?;
                 Decider::Table(table)
             }
-            Some(PolicySpec::Nobody) => Decider::Nobody,
+            Some(PolicySpec::Nobody | PolicySpec::Rules(_)) => Decider::Nobody,
             None if outside => Decider::Outside,
             None => return Err(BindError::Missing.into()),
         };
@@ -381,6 +428,9 @@ impl BoundPolicy {
         in_integers: bool,
     ) -> Result<Self, BindError> {
         let (interface, trained) = (learned.interface(), policy.trained());
+        if !policy.missing().is_empty() {
+            return Err(BindError::Incomplete { file: file.into(), missing: policy.missing().to_vec() });
+        }
         let trained = trained.spec.interface();
         if trained.digest != interface.digest {
             let name = |interface: &Interface| format!("{} ({})", interface.name, interface.digest);

@@ -23,6 +23,7 @@ const HAND_WRITTEN: &[Scheme] = &[
     schemes::ledbat::SCHEME,
     schemes::multcp::SCHEME,
     schemes::pilot::SCHEME,
+    schemes::remy::SCHEME,
     schemes::reno::SCHEME,
     schemes::vegas::SCHEME,
     schemes::vivace::SCHEME,

@@ -1,10 +1,12 @@
 //! Scheme: its registry entry, its parameters, and the arguments of its controllers.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::build_error::{BuildError, nearest};
 use crate::controller::Controller;
 use crate::param::Param;
+use crate::rules::Rules;
 use crate::types::{Rate, Requirement};
 
 /// A registered scheme.
@@ -18,6 +20,8 @@ pub struct Scheme {
     pub params: &'static [Param],
     /// Flag that its actions come from a decider.
     pub learned: bool,
+    /// Flag that it runs a rule file, which the flow's `rules` names.
+    pub rules: bool,
     /// Bound above which weights are accepted, for a scheme that shares by weight. None if the weight has no effect.
     pub weight_above: Option<f64>,
     /// Flag that it steers by the flow's requirement.
@@ -49,6 +53,8 @@ pub struct Config {
     pub requirement: Option<Requirement>,
     /// Scheme parameters by name.
     pub params: BTreeMap<String, f64>,
+    /// Rules for a scheme that runs a rule file.
+    pub rules: Option<Arc<Rules>>,
 }
 
 impl Default for Config {
@@ -63,6 +69,7 @@ impl Default for Config {
             weight: 1.0,
             requirement: None,
             params: BTreeMap::new(),
+            rules: None,
         }
     }
 }

@@ -333,6 +333,8 @@ impl Scenario {
             weight: flow.weight,
             requirement: flow.requirement,
             params: flow.params.clone(),
+            // They are read when the controller is built.
+            rules: None,
         }
     }
 

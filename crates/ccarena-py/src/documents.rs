@@ -1,5 +1,6 @@
 //! JSON from outside.
 
+use ccarena_cc::Rules;
 use ccarena_cc::reader::{self, Problem};
 use pyo3::prelude::*;
 
@@ -15,6 +16,14 @@ fn check_json(text: &str, origin: &str) -> PyResult<()> {
     })
 }
 
+/// check_rules(text, origin) -> int: how many rules there are in a rule file for scheme `remy`. Raises PolicyError with
+/// `origin` and the field at fault, or a memory that no rule covers.
+#[pyfunction]
+fn check_rules(text: &str, origin: &str) -> PyResult<usize> {
+    Rules::parse(text).map(|rules| rules.len()).map_err(|e| errors::policy(format_args!("{origin}: {e}")))
+}
+
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(check_json, module)?)
+    module.add_function(wrap_pyfunction!(check_json, module)?)?;
+    module.add_function(wrap_pyfunction!(check_rules, module)?)
 }

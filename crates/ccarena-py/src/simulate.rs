@@ -108,7 +108,7 @@ fn schemes(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
         .iter()
         .map(|s| {
             let mut entry = json!({
-                "name": s.name, "summary": s.summary, "learned": s.learned, "weight_above": s.weight_above,
+                "name": s.name, "summary": s.summary, "learned": s.learned, "rules": s.rules, "weight_above": s.weight_above,
                 "requirement": s.requirement, "alias_of": s.alias_of,
                 "assisted": routers::all().map(|r| r.name).find(|name| *name == s.name),
                 "params": params(s.params),

@@ -337,7 +337,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (key, name, case, goal) in bounded_cases().into_iter().filter(|c| wanted(c.1)) {
         sheet.rate(key, name, measure(&case, 3_000_000, &heap)?, &goal, None)?;
     }
-    for scheme in all_schemes().iter().filter(|s| s.name != "cubic") {
+    for scheme in all_schemes().iter().filter(|s| s.name != "cubic" && !s.rules) {
         let name = format!("1 {}, 100 Mbit/s, 20 ms, 1 BDP of buffer", scheme.name);
         if other(&name) {
             let link = ServiceSpec::Constant(Rate::from_mbps(100.0));

@@ -9,6 +9,9 @@ const MOST: u32 = 44;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pacer {
     next: Time,
+    /// Time and size of the last burst.
+    last: Time,
+    bytes: u64,
 }
 
 impl Pacer {
@@ -16,6 +19,11 @@ impl Pacer {
     #[inline]
     pub fn next(&self) -> Time {
         self.next
+    }
+
+    /// Returns the same if the present rate counts from the last burst on, whatever the rate was then.
+    pub fn next_at(&self, rate: Rate) -> Time {
+        if self.bytes == 0 { Time::ZERO } else { self.last + rate.time_for(self.bytes) }
     }
 
     /// Segments of a burst: about 1 ms at the pacing rate (`tcp_tso_autosize` with `sk_pacing_shift` 10).
@@ -30,6 +38,7 @@ impl Pacer {
         let length = rate.time_for(bytes);
         let credit = if self.next == Time::ZERO { Dur::ZERO } else { now.since(self.next) };
         self.next = now + (length - credit.min(length / 2));
+        (self.last, self.bytes) = (now, bytes);
     }
 }
 
@@ -45,6 +54,17 @@ mod tests {
             now = pacer.next() + Dur::from_micros(300);
         }
         assert!(now.0.abs_diff(2_000_000_000) < 3_000_000, "{now}");
+    }
+
+    #[test]
+    fn the_newest_rate_counts_from_the_last_burst_on() {
+        let (rate, mut pacer) = (Rate::from_mbps(8.0), Pacer::default());
+        assert_eq!(pacer.next_at(rate), Time::ZERO);
+        pacer.on_burst(Time(5_000_000), rate, 1000);
+        // Late: no credit for that.
+        pacer.on_burst(Time(9_000_000), rate, 1000);
+        assert_eq!(pacer.next_at(rate), Time(10_000_000));
+        assert_eq!(pacer.next_at(Rate::from_mbps(2.0)), Time(13_000_000));
     }
 
     #[test]

@@ -161,6 +161,8 @@ pub struct Sender {
     probe_high: Option<(u32, bool)>,
 
     pacer: Pacer,
+    /// See [`TransportNeeds::paces_each`].
+    paces_each: bool,
     /// Set while something waits for the pacer.
     pace_timer: Time,
     app_at: Time,
@@ -174,7 +176,7 @@ impl Sender {
     /// A sender whose application `app` is driven by [`on_app`](Self::on_app).
     #[must_use]
     pub fn new(mut controller: Box<dyn Controller>, app: AppState, options: SenderOptions) -> Self {
-        let TransportNeeds { every_segment, rate_samples, owns_recovery } = controller.transport();
+        let TransportNeeds { every_segment, rate_samples, owns_recovery, paces_each } = controller.transport();
         let signals = controller.router_assisted().is_some();
         let numbers = controller.packet_tracker().map(|_| Numbers::default());
         let every_segment = every_segment || numbers.is_some();
@@ -217,6 +219,7 @@ impl Sender {
             timeouts: 0,
             probe_high: None,
             pacer: Pacer::default(),
+            paces_each,
             pace_timer: Time::NEVER,
             app_at: Time::NEVER,
             stopped: false,

@@ -249,7 +249,7 @@ impl<B: Base + 'static> Controller for Composed<B> {
         TransportNeeds {
             every_segment: self.monitor.counts_sent || base.every_segment,
             rate_samples: self.monitor.keeps_rate(),
-            owns_recovery: base.owns_recovery,
+            ..base
         }
     }
 

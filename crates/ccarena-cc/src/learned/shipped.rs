@@ -69,6 +69,7 @@ fn scheme(spec: &'static Spec, build: fn(&crate::Config) -> Box<dyn crate::Contr
         summary: &spec.summary,
         params: params.leak(),
         learned: true,
+        rules: false,
         weight_above: spec.observes(&["weight"]).then_some(0.0),
         requirement: spec.observes(&["required_min_mbps", "required_max_mbps"]),
         alias_of: None,

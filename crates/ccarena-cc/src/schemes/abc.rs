@@ -28,6 +28,7 @@ pub const SCHEME: Scheme = Scheme {
     summary: "Accel-Brake Control: routers mark packets \"accelerate\" or \"brake\" (NSDI 2020); needs links with `router: abc`",
     params: &[],
     learned: false,
+    rules: false,
     weight_above: None,
     requirement: false,
     alias_of: None,

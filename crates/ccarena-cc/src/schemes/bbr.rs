@@ -47,6 +47,7 @@ pub const SCHEME: Scheme = Scheme {
         doc: "1: detect token-bucket policers by long-term sampling, as Linux does; 0: do not",
     }],
     learned: false,
+    rules: false,
     weight_above: None,
     requirement: false,
     alias_of: None,

@@ -65,6 +65,7 @@ pub const SCHEME: Scheme = Scheme {
     summary: "BBR version 3: a model of the path, and bounds on the flight by loss (draft-ietf-ccwg-bbr-06)",
     params: &[],
     learned: false,
+    rules: false,
     weight_above: None,
     requirement: false,
     alias_of: None,

@@ -43,6 +43,7 @@ pub const SCHEME: Scheme = Scheme {
         },
     ],
     learned: false,
+    rules: false,
     weight_above: None,
     requirement: false,
     alias_of: None,

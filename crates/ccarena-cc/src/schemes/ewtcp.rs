@@ -11,6 +11,7 @@ pub const SCHEME: Scheme = Scheme {
     summary: "weighted AIMD: the increase is the squared weight, a loss halves (EWTCP; WCC §II)",
     params: &[],
     learned: false,
+    rules: false,
     weight_above: Some(0.0),
     requirement: false,
     alias_of: Some("reno"),

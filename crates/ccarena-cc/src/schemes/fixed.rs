@@ -12,6 +12,7 @@ pub const SCHEME: Scheme = Scheme {
     summary: "a constant window that nothing changes",
     params: &[Param { name: "window", default: 10.0, min: 1.0, max: 1e7, doc: "the window in segments" }],
     learned: false,
+    rules: false,
     weight_above: None,
     requirement: false,
     alias_of: None,

@@ -95,6 +95,7 @@ pub const SCHEME: Scheme = Scheme {
         },
     ],
     learned: false,
+    rules: false,
     weight_above: None,
     requirement: true,
     alias_of: None,

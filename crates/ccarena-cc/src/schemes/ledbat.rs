@@ -29,6 +29,7 @@ pub const SCHEME: Scheme = Scheme {
         doc: "queueing delay aimed at in ms (TARGET; RFC 6817 section 2.5: at most 100)",
     }],
     learned: false,
+    rules: false,
     weight_above: None,
     requirement: false,
     alias_of: None,

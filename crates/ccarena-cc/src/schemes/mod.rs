@@ -40,6 +40,7 @@ pub mod ledbat;
 pub mod multcp;
 pub(crate) mod pcc;
 pub mod pilot;
+pub mod remy;
 pub mod reno;
 pub(crate) mod split_mix;
 #[cfg(test)]

@@ -11,6 +11,7 @@ pub const SCHEME: Scheme = Scheme {
     summary: "weighted AIMD: like as many NewReno flows as the weight says (MulTCP; WCC §II)",
     params: &[],
     learned: false,
+    rules: false,
     weight_above: Some(0.5),
     requirement: false,
     alias_of: Some("reno"),

@@ -38,6 +38,7 @@ pub const SCHEME: Scheme = Scheme {
     summary: "pilot: a window that a timer moves towards the expected rate times the smallest RTT and a few milliseconds",
     params: Numbers::PARAMS,
     learned: false,
+    rules: false,
     weight_above: None,
     requirement: false,
     alias_of: None,
@@ -216,7 +217,7 @@ impl Controller for Pilot {
     }
 
     fn transport(&self) -> TransportNeeds {
-        TransportNeeds { every_segment: true, rate_samples: false, owns_recovery: true }
+        TransportNeeds { rate_samples: false, owns_recovery: true, ..TransportNeeds::default() }
     }
 
     fn on_timer(&mut self, now: Time) {

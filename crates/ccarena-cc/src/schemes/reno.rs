@@ -12,6 +12,7 @@ pub const SCHEME: Scheme = Scheme {
     summary: "NewReno: slow start and additive increase, halved by a loss episode (RFC 5681, RFC 6582)",
     params: &[],
     learned: false,
+    rules: false,
     weight_above: None,
     requirement: false,
     alias_of: None,

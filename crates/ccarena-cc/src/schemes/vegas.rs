@@ -29,6 +29,7 @@ pub const SCHEME: Scheme = Scheme {
         Param { name: "gamma", default: 1.0, min: 0.0, max: 1e4, doc: "segments queued that end slow start (`gamma`)" },
     ],
     learned: false,
+    rules: false,
     weight_above: None,
     requirement: false,
     alias_of: None,

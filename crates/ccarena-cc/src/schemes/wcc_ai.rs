@@ -11,6 +11,7 @@ pub const SCHEME: Scheme = Scheme {
     summary: "weighted AIMD: the increase is the weight, a loss halves (WCC §III)",
     params: &[],
     learned: false,
+    rules: false,
     weight_above: Some(0.0),
     requirement: false,
     alias_of: Some("reno"),

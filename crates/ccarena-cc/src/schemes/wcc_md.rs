@@ -11,6 +11,7 @@ pub const SCHEME: Scheme = Scheme {
     summary: "weighted AIMD: a loss takes 1/(2 weight) of the window (WCC §III)",
     params: &[],
     learned: false,
+    rules: false,
     weight_above: Some(0.5),
     requirement: false,
     alias_of: Some("reno"),

@@ -24,6 +24,7 @@ pub const SCHEME: Scheme = Scheme {
     summary: "XCP: routers write the change of the window into each packet (SIGCOMM 2002); needs links with `router: xcp`",
     params: &[],
     learned: false,
+    rules: false,
     weight_above: None,
     requirement: false,
     alias_of: None,

@@ -283,7 +283,7 @@ fn values_in(value: &Value) -> usize {
 #[rustfmt::skip]
 const FLOW_FIELDS: &[&str] = &[
     "name", "scheme", "foreign", "params", "start_s", "stop_s", "path", "return_path", "base_rtt_ms", "app", "policy",
-    "requirement", "weight", "changes", "desired_mbps", "sack", "ecn", "slow_start", "delayed_ack", "ack_policy",
+    "rules", "requirement", "weight", "changes", "desired_mbps", "sack", "ecn", "slow_start", "delayed_ack", "ack_policy",
     "min_rto_ms", "burst_bytes", "initial_window", "receive_window_packets", "mss_bytes", "header_bytes",
     "ack_bytes", "count",
 ];
@@ -302,7 +302,8 @@ fn flow(at: &At<'_>, index: usize, links: &[Link], by_name: &BTreeMap<&str, usiz
         path if path.is_empty() => at.fail("at least one link"),
         path => Ok(path),
     })?;
-    let policy = o.maybe("policy", |at| policy(at, &scheme))?;
+    let (policy, rules) = (o.maybe("policy", |at| policy(at, &scheme))?, o.maybe("rules", |at| rules(at, &scheme))?);
+    let policy = policy.or(rules);
     let mut flow = Flow {
         name: o.or("name", format!("flow{index}"), name)?,
         scheme: scheme.name.clone(),
@@ -346,6 +347,7 @@ struct Chosen {
     given: BTreeMap<String, f64>,
     defaults: BTreeMap<String, f64>,
     learned: bool,
+    rules: bool,
     weight_above: Option<f64>,
 }
 
@@ -384,6 +386,7 @@ fn scheme(o: &Object<'_>) -> Result<Chosen> {
             given: params(o, &known)?,
             defaults: defaults(&known),
             learned: true,
+            rules: false,
             weight_above: spec.observes(&["weight"]).then_some(0.0),
             spec: Some(Arc::new(spec)),
         });
@@ -399,6 +402,7 @@ fn scheme(o: &Object<'_>) -> Result<Chosen> {
         given: params(o, &known)?,
         defaults: defaults(&known),
         learned: scheme.learned,
+        rules: scheme.rules,
         weight_above: scheme.weight_above,
     })
 }
@@ -516,6 +520,13 @@ fn check_quic(o: &Object<'_>, flow: &Flow) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn rules(at: &At<'_>, scheme: &Chosen) -> Result<PolicySpec> {
+    if !scheme.rules {
+        return at.fail(format!("null, because scheme {:?} runs no rule file", scheme.name));
+    }
+    Ok(PolicySpec::Rules(at.text("the path of a rule file")?.into()))
 }
 
 fn policy(at: &At<'_>, scheme: &Chosen) -> Result<PolicySpec> {

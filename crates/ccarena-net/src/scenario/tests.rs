@@ -34,6 +34,7 @@ fn full() -> Value {
              "header_bytes": 40, "ack_bytes": 40, "count": 3},
             {"scheme": "acct", "policy": {"constant": 3}, "ack_policy": {"type": "quic", "packets": 4, "rtt_fraction": 0.5}, "min_rto_ms": 1000, "app": {"type": "onoff", "rate_mbps": 1, "on_s": 2, "off_s": 1}},
             {"scheme": "acct", "policy": {"integer": "a.safetensors"}, "burst_bytes": 65536, "app": {"type": "transfers", "sizes_bytes": [1, 2000], "gap_s": 1}},
+            {"scheme": "remy", "rules": "rules.json"},
         ],
         "record": {"packets": true, "reports": true, "bin_ms": 50},
     })
@@ -57,7 +58,7 @@ fn a_minimal_document_has_the_defaults() {
 fn a_full_document_is_read() {
     let s = Scenario::from_json(&full()).unwrap();
     let names: Vec<&str> = s.flows.iter().map(|f| f.name.as_str()).collect();
-    assert_eq!(names, ["f-0", "f-1", "f-2", "flow1", "flow2"]);
+    assert_eq!(names, ["f-0", "f-1", "f-2", "flow1", "flow2", "flow3"]);
     let f = &s.flows[1];
     assert_eq!((f.path.as_slice(), f.return_path.as_slice()), ([2, 0].as_slice(), [1].as_slice()));
     assert_eq!(s.return_delay(f), Dur(80_000_000 - 10_000_000 - 12_250_000 - 10_000_000));
@@ -69,6 +70,7 @@ fn a_full_document_is_read() {
     assert_eq!(s.flows[3].policy, Some(PolicySpec::Constant(3.0)));
     let quic = QuicAcks { packets: 4, rtt_fraction: 0.5, ..QuicAcks::default() };
     assert_eq!((s.flows[3].ack_policy, s.flows[3].min_rto), (AckPolicy::Quic(quic), Dur::from_millis(1000)));
+    assert_eq!(s.flows[5].policy, Some(PolicySpec::Rules("rules.json".into())));
     assert_eq!((s.flows[4].burst_bytes, s.flows[4].min_rto), (Some(65_536), Dur::from_millis(200)));
     assert_eq!(s.bdp_bytes(1, Rate::from_mbps(8.0)), 104_500, "the longest of 80 and 2 x 52.25 ms");
 }
@@ -229,6 +231,11 @@ fn impossible_values_are_refused() {
         ("/flows/0/stop_s", json!(0), "flows[0].stop_s: got 0; expected more than start_s, which is 0"),
         ("/flows/0/base_rtt_ms", json!(9), "flows[0].base_rtt_ms: got 9; expected at least 10 ms"),
         ("/flows/0/app", json!({"type": "transfers", "sizes_bytes": []}), "flows[0].app.sizes_bytes: got [];"),
+        (
+            "/flows/0/rules",
+            json!("x"),
+            "flows[0].rules: got \"x\"; expected null, because scheme \"cubic\" runs no rule file",
+        ),
         ("/flows/0/policy", json!("x"), "flows[0].policy: got \"x\"; expected null, because scheme \"cubic\""),
         (
             "/flows/0/requirement",

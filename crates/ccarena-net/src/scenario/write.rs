@@ -116,7 +116,7 @@ pub fn flow(f: &Flow, links: &[Link], base_rtt: Dur) -> Value {
         "base_rtt_ms": base_rtt.as_millis_f64(),
         "app": app(&f.app),
         "policy": match &f.policy {
-            None => Value::Null,
+            None | Some(PolicySpec::Rules(_)) => Value::Null,
             Some(PolicySpec::Artifact(file)) => json!(file),
             Some(PolicySpec::Integer(file)) => json!({"integer": file}),
             Some(PolicySpec::Constant(action)) => json!({"constant": action}),
@@ -153,6 +153,9 @@ pub fn flow(f: &Flow, links: &[Link], base_rtt: Dur) -> Value {
     // Documents of flows that have none stay as they were, and with them the digests of stored results.
     if let (Some(foreign), Value::Object(fields)) = (&f.foreign, &mut document) {
         fields.insert("foreign".into(), foreign::write(foreign));
+    }
+    if let Some(PolicySpec::Rules(file)) = &f.policy {
+        document["rules"] = json!(file);
     }
     document
 }

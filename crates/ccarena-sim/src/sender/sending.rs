@@ -87,11 +87,13 @@ impl Sender {
         if let Some(rate) = self.pacing {
             if burst.left == 0 {
                 self.count_burst(now, rate, std::mem::take(&mut burst.uncounted));
-                if now < self.pacer.next() {
-                    self.pace_timer = self.pacer.next();
+                let next = if self.paces_each { self.pacer.next_at(rate) } else { self.pacer.next() };
+                if now < next {
+                    self.pace_timer = next;
                     return None;
                 }
-                burst.left = Pacer::burst(rate, self.options.mss, self.controller.min_burst_segments());
+                let least = self.controller.min_burst_segments();
+                burst.left = if self.paces_each { 1 } else { Pacer::burst(rate, self.options.mss, least) };
             }
             burst.left -= 1;
             burst.uncounted += 1;
