@@ -36,7 +36,7 @@ COMMANDS = {
         "attach the congestion controls to this machine's Linux TCP, list and detach them",
     ),
     "quic": ("ccarena.commands.quic", "send and get data over QUIC under the congestion controls"),
-    "policy": ("ccarena.commands.policy", "show what a policy artifact holds, or write the best rule beside it"),
+    "policy": ("ccarena.commands.policy", "show a policy, write its best rule, or import a published controller"),
     "export": ("ccarena.commands.export", "write a policy as C or as an ONNX model, and say what it costs"),
     "parity": ("ccarena.commands.parity", "hold a policy's runtimes (Rust, NumPy, integers, C) against each other"),
     "schemes": ("ccarena.commands.schemes", "list congestion controls, or queue disciplines, with their parameters"),

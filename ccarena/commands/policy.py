@@ -1,14 +1,15 @@
-"""Command `ccarena policy`: contents of a policy artifact, and its baseline rule."""
+"""Command `ccarena policy`: contents of a policy artifact, its baseline rule, and import of published controllers."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 from typing import Any
 
 from ccarena.core.outputs import Output
 from ccarena.core.terminal import print_table, visible
-from ccarena.errors import PolicyError
+from ccarena.errors import ConfigError, PolicyError
 from ccarena.policies import artifact
 from ccarena.scenarios.entrants import POLICY_HELP, find_policy
 
@@ -27,6 +28,20 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     rule.add_argument("policy", metavar="ENTRANT", help=POLICY_HELP)
     rule.add_argument("--out", required=True, type=Output(), metavar="FILE", help="the policy file to write")
     rule.set_defaults(act=write_rule)
+    take = actions.add_parser(
+        "import", help="a published controller out of its authors' files", description=import_published.__doc__
+    )
+    take.add_argument("controller", choices=["orca", "astraea", "indigo", "remy"], help="whose file it is")
+    take.add_argument(
+        "path",
+        type=Path,
+        metavar="PATH",
+        help="a TensorFlow checkpoint (its prefix or one of its files) or .safetensors; for remy a .dna file",
+    )
+    take.add_argument(
+        "--out", required=True, type=Output(), metavar="FILE", help="the policy file to write; for remy a .json file"
+    )
+    take.set_defaults(act=import_published)
 
 
 def run(args: argparse.Namespace) -> int | None:
@@ -57,6 +72,7 @@ def show_policy(args: argparse.Namespace) -> None:
         "tests": policy.tests,
         "rules": policy.rules,
         "evaluation": policy.evaluation,
+        "missing": policy.missing,
     }
     if args.json:
         print(json.dumps(about, indent=1))
@@ -81,6 +97,30 @@ def write_rule(args: argparse.Namespace) -> None:
         raise PolicyError(f"{args.policy}: {error}") from error
     rule.save(args.out)
     print(visible(f"{args.out}: {label}"))
+
+
+def import_published(args: argparse.Namespace) -> None:
+    """Writes a published controller as a file of this program: the network of Orca, Astraea or Indigo as a policy, or
+    a RemyCC's rules as JSON for `remy@rules=FILE`. TensorFlow is not needed. What a policy's spec cannot say yet is
+    printed; flows refuse to run such a policy.
+    """
+    if args.controller == "remy":
+        from ccarena.core.files import write_atomically
+        from ccarena.policies.remy_dna import import_rules
+
+        if args.out.suffix != ".json":
+            raise ConfigError(f"--out {args.out}: expected a .json file for the rules of a RemyCC")
+        write_atomically(args.out, import_rules(args.path) + "\n")
+        print(visible(f"{args.out}: rules, for the entrant remy@rules={args.out}"))
+        return
+    from ccarena.policies.published import import_checkpoint
+
+    policy = import_checkpoint(args.controller, args.path)
+    policy.save(args.out)
+    print(visible(f"{args.out}: {policy.training['imported']}, {policy.training['source']}"))
+    print(visible(f"licence of the weights: {policy.training['licence']}"))
+    for part in policy.missing:
+        print(f"missing in the spec: {part}")
 
 
 def _load(name: str) -> artifact.Artifact:

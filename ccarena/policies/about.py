@@ -59,6 +59,7 @@ def facts(policy: Artifact) -> dict[str, str]:
         "network": _network(policy),
         "parameters": _params(policy, spec),
         "rule" if rule else "trained": rule or _trained(policy),
+        **({"missing": f"{'; '.join(policy.missing)}; flows refuse to run it"} if policy.missing else {}),
         "on": _sources(policy),
         "software": ", ".join(f"{name} {version}" for name, version in policy.versions.items()),
         **verdict_of(policy.evaluation),
@@ -124,6 +125,8 @@ def _params(policy: Artifact, spec: Spec) -> str:
 
 def _trained(policy: Artifact) -> str:
     training = policy.training
+    if "imported" in training:
+        return f"imported: {training['imported']}, {training.get('source')}; licence: {training.get('licence')}"
     algorithm = training.get("algorithm")
     algorithm = algorithm.get("name") if isinstance(algorithm, Mapping) else algorithm
     total = training.get("total_decisions", training.get("decisions"))

@@ -144,6 +144,10 @@ def _observed(value: Any) -> dict[str, list[float]]:
     }
 
 
+def _missing(value: Any) -> list[str]:
+    return [_text(each, f"missing[{at}]") for at, each in enumerate(_list(value, "missing"))]
+
+
 _READERS: dict[str, Callable[[Any], Any]] = {
     "params": _params,
     "training": _training,
@@ -152,6 +156,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "evaluation": _evaluation,
     "rules": _rules,
     "observed": _observed,
+    "missing": _missing,
 }
 
 

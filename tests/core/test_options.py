@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import yaml
 
@@ -29,12 +30,15 @@ from ccarena.eval.leaderboard.run import Board
 from ccarena.eval.leaderboard.run import run as run_board
 from ccarena.eval.leaderboard.submitting import links_of
 from ccarena.eval.leaderboard.submitting import submit as submit_policy
+from ccarena.policies import tensorfile
+from ccarena.policies.published import CONTROLLERS
 from tests.policies.made import continuous
 
 EVAL = "eval --link-sets slides --schemes reno --duration-s 1 --seeds 1"
 COMPETE = "compete reno cubic --duration-s 1 --seeds 1 --stagger-s 0.1"
 SUBMIT = "leaderboard submit policy.safetensors"
 VERIFIED = "leaderboard verify mine.json --sample 1"
+IMPORT = "policy import indigo weights.safetensors --out a"
 RANKED = "leaderboard rank --store results.db"
 EXPORTED = "leaderboard export --store results.db"
 CONVERT = "traces convert table.csv --out x.trace"
@@ -307,6 +311,11 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "policy": Case("policy rule absent --out a", "policy rule ruled.safetensors --out a"),
         "--out": Case("policy rule ruled.safetensors --out a", "policy rule ruled.safetensors --out b"),
     },
+    "policy import": {
+        "controller": Case(IMPORT, "policy import orca weights.safetensors --out a"),
+        "path": Case(IMPORT, "policy import indigo absent --out a"),
+        "--out": Case(IMPORT, "policy import indigo weights.safetensors --out b"),
+    },
     "export": {
         "policy": Case("export absent --to onnx", "export policy.safetensors --to onnx"),
         "--to": Case("export policy.safetensors --to onnx", "export policy.safetensors --to c"),
@@ -492,6 +501,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]
     policy = continuous("aurora", 0.1).encode()
     rule = {"kind": "constant", "label": "aurora 0.1 always", "policy": {"constant": 0.1}, "params": {}, "score": 1.0}
     ruled = continuous("aurora", 0.1, rules=[rule]).encode()
+    tensors = {each.name: np.ones(each.shape, np.float32) for each in CONTROLLERS["indigo"].wanted}
+    weights = tensorfile.encode(tensors, {})
     monkeypatch.setattr("ccarena.cc_kernel_bridge.bridge.status", lambda: None)
     monkeypatch.setattr("ccarena.cc_kernel_bridge.policies.stats", lambda name=None: print(f"stats of {name}") or [])
     monkeypatch.setattr("ccarena.commands.kernel.find", lambda name: Path(name))
@@ -504,6 +515,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]
         monkeypatch.setenv("CCARENA_TRACE_DIR", str(folder))
         Path("policy.safetensors").write_bytes(policy)
         Path("ruled.safetensors").write_bytes(ruled)
+        Path("weights.safetensors").write_bytes(weights)
         Path("results.db").write_bytes(results())
         Path("mine.json").write_bytes(submission(policy))
         Path("up.trace").write_text("".join(f"{ms}\n" for ms in range(1, 2001)))

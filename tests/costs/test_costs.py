@@ -56,6 +56,17 @@ def safetensors(header: dict[str, Any]) -> bytes:
     return struct.pack("<Q", len(text)) + text + bytes(4)
 
 
+def tangled() -> str:
+    """Rules in horizontal and vertical bars by turns: each of them crosses half of the others."""
+    rule = {"window_increment": 1, "window_multiple": 1, "intersend_ms": 1}
+    bars = []
+    for i in range(7000):
+        lower, upper = ([i * 2, 0], [i * 2 + 2, 20000]) if i % 2 else ([0, i * 2], [20000, i * 2 + 2])
+        bars.append({"lower": lower, "upper": upper, "leaf": rule})
+    tree = {"lower": [0, 0], "upper": [20000, 20000], "children": bars}
+    return json.dumps({"axes": ["rtt_ratio", "rec_rec_ewma"], "tree": tree})
+
+
 def alias_bomb() -> str:
     lines = ["a: &a [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]" for a, b in zip("abcdefgh", "bcdefghi", strict=True)]
@@ -103,6 +114,7 @@ LINK = {"service": {"type": "constant", "rate_mbps": 1}}
 REPEATED = {"type": "transfers", "sizes_bytes": [1] * 5000}
 LATE, AT_ONCE = "4294967295\n", "1\n" * (MB // 2)
 SPREAD = "".join(f"{i * 4000}\n" for i in range(100_000))
+IMPORT = ("policy", "import", "remy")
 METADATA = {"ccarena_format": "2", "graph": "[" * (MB - 1000)}
 
 CASES = [
@@ -168,6 +180,10 @@ CASES = [
          "opportunities"),
     Case("table: one cell", ("traces", "convert", "given.csv", "--out", "o"), "rate_mbps\n" + "1" * MB, "characters"),
     Case("table: a device", ("traces", "convert", "given.csv", "--out", "o"), device, "it is a device"),
+    Case("rules: tangled", (*IMPORT, "given.json", "--out", "o.json"), tangled(), "tree: got"),
+    Case("rules: a long message", (*IMPORT, "given.dna", "--out", "o.json"), b"\x12\x80\x80\x04" * (MB // 4), ""),
+    Case("rules: many messages", (*IMPORT, "given.dna", "--out", "o.json"), b"\x12\x00" * (MB // 2), "a node with"),
+    Case("checkpoint: a device", ("policy", "import", "orca", "given.index", "--out", "o"), device, ""),
     # Artifacts.
     *(
         Case(f"{words[0]} {words[1]}: {name}", words, content, "")
