@@ -140,7 +140,7 @@ def parse(text: str) -> Entrant:
     found, notice = _find(written, where)
     flow = found.flow()
     settings = _settings(written.settings, flow, where)
-    if flow["scheme"] in rule_based() and "rules" not in settings:
+    if flow["scheme"] in rule_based() and "foreign" not in flow and "rules" not in settings:
         raise ConfigError(f"{where}: {written.who} runs a rule file; name it: {written.who}@rules=FILE")
     params = {**flow.get("params", {}), **settings.pop("params", {})}
     flow = {**flow, **settings, **({"params": params} if params else {})}
