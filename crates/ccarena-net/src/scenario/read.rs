@@ -369,6 +369,7 @@ fn foreign_scheme(o: &Object<'_>) -> Result<Chosen> {
         given: params(o, &[])?,
         defaults: BTreeMap::new(),
         learned: false,
+        rules: false,
         weight_above: None,
     })
 }
