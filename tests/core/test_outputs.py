@@ -26,6 +26,7 @@ READ = {
     ("kernel", "--cgroup"),
     ("kernel", "--option"),
     ("leaderboard", "file"),
+    ("policy", "path"),
     ("traces", "table"),
     ("traces", "--from"),
     ("tune", "--space"),
