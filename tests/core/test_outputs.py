@@ -100,6 +100,8 @@ def test_what_is_written_is_all_of_standard_output(
         assert json.loads(captured.out)["problems"] == []
     elif "policy" in words:
         assert artifact.load(written).interface.digest
+    elif "--plot" in words:
+        assert captured.out.startswith(b"<?xml") and captured.out.rstrip().endswith(b"</svg>")
     elif "plot" in words:
         assert captured.out.startswith(b"<!") and captured.out.rstrip().endswith(b"</html>")
     else:
