@@ -144,24 +144,22 @@ class Results:
     ) -> PaperFigure:
         """Returns a plot for a paper, a matplotlib figure, and writes it to `path` if given.
 
-        | kind | shows | `figure` unless given |
-        |---|---|---|
-        | `rate` | one run: each flow's rate over time, in front of the capacity | |
-        | `delay` | one run: the links' mean queueing delay over time | |
-        | `scatter` | each entrant's throughput against its delay, better up and right | `throughput_mbps` |
-        | `cdf` | distribution of packets' queueing delays, or of a figure over runs | |
-        | `bar` | mean of a figure, with Student's 95 % interval over seeds | `throughput_mbps` |
-        | `line` | mean of a figure over the column `x`, with the same interval | `throughput_mbps` |
+        - `rate`: one run, each flow's rate over time in front of the capacity.
+        - `delay`: one run, the links' mean queueing delay over time.
+        - `scatter`: each entrant's throughput (or another `figure`) against its delay, better up and right.
+        - `cdf`: distribution of packets' queueing delays, or of a figure over runs.
+        - `bar`: mean of a figure (`throughput_mbps`), with Student's 95 % interval over seeds.
+        - `line`: mean of a figure (`throughput_mbps`) over the column `x`, with the same interval.
 
         Arguments:
-            kind: one of the table.
+            kind: one of these.
             path: ends in .pdf, .svg or .png. The same results give the same bytes.
-            figure: a figure (docs/figures.md); see the table.
+            figure: a figure (docs/figures.md).
             x: figure on the x axis of a scatter plot (`queueing_delay_p95_ms`), or column of a line plot.
             by: column, or columns, that tell entrants apart; as little of flow, scheme and scenario as does if None.
             run: number of the run of `rate` and `delay` (0).
             ellipse: of a scatter plot. "mean": the 95 % confidence region of the mean (Hotelling's T²) over seeds, of
-                which it takes three; "runs": one standard deviation of the runs, as in papers on Remy and Sprout; None.
+                which it takes four; "runs": one standard deviation of the runs, as in papers on Remy and Sprout; None.
             width: "column" (3.33 inches) or "page" (7 inches).
 
         Raises ConfigError for arguments and if nothing is to be drawn, MissingDependencyError without matplotlib.
