@@ -84,7 +84,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "--backend",
         choices=BACKENDS,
         default=SIM,
-        help="sim: the simulator; over the emulated link, in real time, as root: kernel, Linux TCP; quic (sim)",
+        help="sim: the simulator; in real time, over an emulated link: kernel, Linux TCP; quic (sim)",
     )
     parser.add_argument("--threads", type=int, metavar="N", help="links that run at once (2; in real time 1)")
     executors.add_options(parser)

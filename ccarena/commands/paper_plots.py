@@ -13,6 +13,10 @@ __all__ = ["UNUSED", "add_options"]
 UNUSED = (Unused(("kind",), lambda args: args.plot is None, "without --plot"),)
 
 
+LINE = "line"
+"""Kind that needs a column for its x axis, which Python names."""
+
+
 def add_options(parser: argparse.ArgumentParser, kinds: Sequence[str], default: str | None) -> None:
     """Declares `--plot` and `--kind`; a `default` of None leaves the choice to the command."""
     parser.add_argument(
@@ -23,7 +27,7 @@ def add_options(parser: argparse.ArgumentParser, kinds: Sequence[str], default: 
     )
     parser.add_argument(
         "--kind",
-        choices=kinds,
+        choices=[kind for kind in kinds if kind != LINE],
         default=default,
         help=f"kind of the plot ({default or 'scatter, or rate of a scenario'})",
     )

@@ -16,10 +16,8 @@ from typing import Any
 from ccarena.core.reader import read_data
 from ccarena.errors import ConfigError, MachineError, did_you_mean
 
-__all__ = ["EntrantFile", "is_entrant_file", "kernel_control", "read_entrant_file", "shipped_entrants"]
+__all__ = ["EntrantFile", "is_entrant_file", "kernel_control", "read_entrant_file"]
 
-SHIPPED = Path(__file__).parents[1] / "stacks"
-"""Folder of the shipped entrant files."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
 _ABOUT = ("name", "title", "kind", "version", "licence", "obtain", "needs")
 _PROGRAMS = ("ready", "ready_within_s", "env", "memory_mb", "processes")
@@ -72,11 +70,6 @@ def is_entrant_file(path: str | Path) -> bool:
     except (OSError, ConfigError):
         return False
     return isinstance(data, dict) and "kind" in data
-
-
-def shipped_entrants() -> dict[str, Path]:
-    """Returns the shipped entrant files by the name of their entrant, which is the file's."""
-    return {path.stem: path for path in sorted(SHIPPED.glob("*.yaml"))}
 
 
 def kernel_control(name: str) -> dict[str, Any]:

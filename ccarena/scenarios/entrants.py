@@ -26,7 +26,7 @@ from ccarena.policies import artifact
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.trained_by import scheme_of
 from ccarena.runs.run_folder import POLICY, RUNS, policy_in, resume_command
-from ccarena.scenarios.entrant_files import is_entrant_file, kernel_control, read_entrant_file, shipped_entrants
+from ccarena.scenarios.entrant_files import is_entrant_file, kernel_control, read_entrant_file
 from ccarena.scenarios.schemes import heuristics, registered, rule_based
 
 __all__ = [
@@ -56,7 +56,8 @@ GRAMMAR = """\
 An entrant is [LABEL=]WHO[@KEY=VALUE[,KEY=VALUE]...] (docs/entrants.md):
   WHO    a scheme (`ccarena schemes`), or a policy: a file, a run's folder, the
          name of a run in runs/ or of a shipped policy; or SPEC=ACTION, a
-         learned scheme that always takes this action
+         learned scheme that always takes this action; in real time also
+         kernel:NAME, or an entrant file
   KEY    a parameter of the scheme (`ccarena schemes NAME`), weight, ecn (0, 1),
          requirement (MIN:MAX, Mbit/s) or rules (a rule file, for remy)
   LABEL  its name in tables
@@ -399,21 +400,11 @@ def _shipped(who: str) -> _Found | None:
     return None if path is None else _policy(f"the shipped policy, shipped:{who}", path)
 
 
-def _stack(who: str) -> _Found | None:
-    path = shipped_entrants().get(who)
-    return (
-        None
-        if path is None
-        else _Found(f"the shipped entrant file, stack:{who}", who, lambda: read_entrant_file(path).flow())
-    )
-
-
 KINDS: dict[str, Kind] = {
     "scheme": Kind(_scheme, lambda: heuristics() + rule_based()),
     "file": Kind(_file, lambda: []),
     "run": Kind(_run, lambda: [path.parent.name for path in RUNS.glob(f"*/{POLICY}")]),
     "shipped": Kind(_shipped, shipped_policies),
-    "stack": Kind(_stack, shipped_entrants),
 }
 """Kinds by the name that chooses one, as in `shipped:acct`; the first that knows a word is taken."""
 
