@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -154,14 +155,18 @@ def test_what_is_at_the_url_decides(url: str, tmp_path: Path, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("place", "code", "message"),
     [
-        ("nonsense://sweep", 2, "nonsense://sweep: Protocol not known: nonsense; expected a folder, or a URL"),
-        ("s3://bucket/sweep", 4, how_to_add("remote")),
+        (
+            "nonsense://sweep",
+            2,
+            lambda: "nonsense://sweep: Protocol not known: nonsense; expected a folder, or a URL",
+        ),
+        ("s3://bucket/sweep", 4, lambda: how_to_add("remote")),
     ],
 )
 def test_a_url_that_cannot_be_used_is_said_before_anything_is_written(
     place: str,
     code: int,
-    message: str,
+    message: Callable[[], str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -172,7 +177,7 @@ def test_a_url_that_cannot_be_used_is_said_before_anything_is_written(
     words = ["tune", "--out", place, "--space", str(space(tmp_path, "algorithm.gamma: [0.5, 0.9]")), *SMALL]
     before = sorted(tmp_path.rglob("*"))
     assert cli.main(words) == code
-    assert message in capsys.readouterr().err
+    assert message() in capsys.readouterr().err
     assert sorted(tmp_path.rglob("*")) == before
 
 
