@@ -213,6 +213,6 @@ def test_nothing_and_no_packets_are_refused(match: Competition) -> None:
 
 def test_the_extra_is_named_where_matplotlib_is_missing(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(MissingDependencyError, match='a plot needs .*"matplotlib"') as error:
+    with pytest.raises(MissingDependencyError, match=r'a plot needs .*"matplotlib"') as error:
         results.plot("bar")
     assert how_to_add("render") in str(error.value)
