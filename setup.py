@@ -10,7 +10,7 @@ PROGRAMS = ("ccarena-link", "ccarena-quic", "ccarena-kernel")
 
 
 def programs() -> list[RustExtension]:
-    """Those of PROGRAMS that can be built here; without the others, the rest is whole."""
+    """Returns the PROGRAMS that can be built here; without the others, the rest is whole."""
     can_be_built, packages = ask("programs").split(), ask("kernel")
     for name in PROGRAMS:
         if name not in can_be_built:
@@ -20,7 +20,7 @@ def programs() -> list[RustExtension]:
 
 
 def ask(what: str) -> str:
-    """What ccarena/prerequisites.sh says about this machine."""
+    """Returns the answer of ccarena/prerequisites.sh about this machine."""
     script = Path(__file__).with_name("ccarena") / "prerequisites.sh"
     return subprocess.run(["sh", script, what], check=True, capture_output=True, text=True).stdout.strip()
 

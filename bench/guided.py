@@ -110,7 +110,7 @@ def compare(wheel: Path) -> float:
 
 
 def scenarios(core: ModuleType, seconds: float = 10.0) -> Iterator[dict[str, Any]]:
-    """What the extension is used for: every scheme that needs no file of rules, every queue discipline, traces, many
+    """Yields uses of the extension: every scheme that needs no file of rules, every queue discipline, traces, many
     flows, delayed ACKs or not.
     """
     for scheme in (each for each in core.schemes() if not each["rules"]):

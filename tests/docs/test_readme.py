@@ -46,7 +46,7 @@ def test_ci_runs_what_builds_and_tests() -> None:
 
 @pytest.fixture(scope="module")
 def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What each command printed, in one shell, beginning in an empty folder.
+    """Returns the output of each command, in one shell, beginning in an empty folder.
 
     The address of the repository leads to this checkout, and `.venv` to the environment that runs the tests.
     """

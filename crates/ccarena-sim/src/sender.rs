@@ -161,7 +161,7 @@ pub struct Sender {
     probe_high: Option<(u32, bool)>,
 
     pacer: Pacer,
-    /// See [`TransportNeeds::paces_each`].
+    /// Flag that each packet is paced ([`TransportNeeds::paces_each`]).
     paces_each: bool,
     /// Set while something waits for the pacer.
     pace_timer: Time,

@@ -1,4 +1,4 @@
-"""Whether a simple rule could do what a policy does: gains, their intervals, and the answer that they lead to."""
+"""A policy against simple rules: gains, their intervals, and the answer that they lead to."""
 
 from __future__ import annotations
 
