@@ -9,17 +9,18 @@ from typing import Any
 from ccarena.commands import paper_plots
 from ccarena.core.arguments import number
 from ccarena.core.outputs import folder
-from ccarena.core.terminal import command_line, print_table, show_page
+from ccarena.core.terminal import command_line, print_table, show_page, visible
 from ccarena.errors import ConfigError
 from ccarena.eval.compete import bottlenecks
 from ccarena.eval.compete.competition import PAGE, RESULT, ROWS, Competition, check_plot, compete
 from ccarena.eval.compete.lineup import GROUPS
-from ccarena.eval.compete.matches import DURATION_S, SEEDS, STAGGER_S, Plan
+from ccarena.eval.compete.matches import IN_REAL_TIME, SIMULATED, Plan
 from ccarena.eval.compete.page import findings, text_plots, where
 from ccarena.eval.compete.paper_plots import HEAT_MAP
 from ccarena.eval.compete.tables import HEAD, cells, summarise
 from ccarena.pages.terminal_plots import print_matrices
 from ccarena.scenarios import row_plots
+from ccarena.scenarios.backends import BACKENDS, SIM
 from ccarena.scenarios.entrants import GRAMMAR
 from ccarena.traces import given
 from ccarena.traces.given import add_options, of_options
@@ -64,15 +65,22 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         help="base RTTs of a match's flows, in every rotation: 20,80 (the link's own for all)",
     )  # fmt: skip
     parser.add_argument(
-        "--stagger-s", type=float, default=STAGGER_S, metavar="S",
-        help=f"time from one start to the next ({STAGGER_S:g})",
+        "--stagger-s", type=float, metavar="S",
+        help=f"time from one start to the next ({SIMULATED.stagger_s:g}; in real time {IN_REAL_TIME.stagger_s:g})",
     )  # fmt: skip
     parser.add_argument(
-        "--duration-s", type=float, default=DURATION_S, metavar="S",
-        help=f"time with all flows running ({DURATION_S:g})",
+        "--duration-s", type=float, metavar="S",
+        help=f"time with all flows running ({SIMULATED.duration_s:g}; in real time {IN_REAL_TIME.duration_s:g})",
     )  # fmt: skip
-    parser.add_argument("--seeds", type=int, default=SEEDS, metavar="N", help=f"repetitions ({SEEDS})")
-    parser.add_argument("--threads", type=int, default=2, metavar="N", help="runs at once (2)")
+    parser.add_argument(
+        "--seeds", type=int, metavar="N", help=f"repetitions ({SIMULATED.seeds}; in real time {IN_REAL_TIME.seeds})"
+    )
+    parser.add_argument(
+        "--backend", choices=BACKENDS, default=SIM,
+        help="sim: the simulator; in real time, over an emulated link, also entrant files: kernel, Linux TCP; quic "
+        f"({SIM})",
+    )  # fmt: skip
+    parser.add_argument("--threads", type=int, metavar="N", help="runs at once (2; in real time 1)")
     parser.add_argument(
         "--out", type=folder, default=Path("runs", "compete"), metavar="DIR",
         help=f"folder for {ROWS}, {RESULT} and {PAGE} (runs/compete)",
@@ -83,7 +91,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs every match and prints the tables. Finished matches are kept if the command ends early."""
-    if args.threads < 1:
+    if args.threads is not None and args.threads < 1:
         raise ConfigError(f"--threads {args.threads}: expected at least 1")
     over = of_options(args)
     if args.plot is not None:
@@ -98,6 +106,7 @@ def run(args: argparse.Namespace) -> int:
         stagger_s=args.stagger_s,
         duration_s=args.duration_s,
         seeds=args.seeds,
+        backend=args.backend,
         threads=args.threads,
         progress=True,
         out=args.out,
@@ -130,6 +139,8 @@ def _print(result: Competition) -> None:
             print_matrices(text_plots(matrix))
     for sentence in findings(summary):
         print(sentence)
+    for sentence in result.left_out():
+        print(visible(f"IN NO MEAN: {sentence}"))
     print(f"{_sureness(plan)} (docs/compete.md)")
 
 

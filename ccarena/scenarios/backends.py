@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import importlib
 import platform
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ccarena.core import programs
+from ccarena.core.terminal import duration
 from ccarena.errors import CcarenaError, ConfigError, MachineError, MissingDependencyError, ScenarioError, did_you_mean
 from ccarena.extras import how_to_add
+
+if TYPE_CHECKING:
+    from ccarena.scenarios.entrants import Entrant
 
 __all__ = [
     "ATTEMPTS",
@@ -24,15 +30,22 @@ __all__ = [
     "SIM",
     "Backend",
     "about",
+    "check_runs",
     "execute",
+    "failure",
     "find",
+    "refusal",
     "simulate",
+    "time_needed",
     "timely",
+    "unsignalled",
     "validity",
 ]
 
 ATTEMPTS = 3
 """Attempts at a run in real time before it counts as one in which the emulator is always late."""
+START_S = 0.4
+"""Approximate time that starting and ending a run in real time takes."""
 PACKAGE = Path(__file__).parents[1]
 
 
@@ -58,6 +71,8 @@ class Backend:
     """Carries the schemes of a kernel as recordings have them (`ccarena fidelity`)."""
     takes_over: bool = False
     """Takes `bridge`, which drives even the kernel's own schemes by this package's code."""
+    foreign: tuple[str, ...] = ()
+    """Types of `foreign` of a flow, congestion controls of others, that it carries."""
 
     def at_once(self, simulated: int) -> int:
         """Returns how many runs go on at once: `simulated`, or one in real time, so that none makes another late."""
@@ -95,8 +110,16 @@ BACKENDS = {
             program=programs.KERNEL_BRIDGE,
             records=True,
             takes_over=True,
+            foreign=("kernel", "bpf", "command"),
         ),
-        Backend("quic", "QUIC, emulated link", "over QUIC", "ccarena.quic.run:run_scenario", program=programs.QUIC),
+        Backend(
+            "quic",
+            "QUIC, emulated link",
+            "over QUIC",
+            "ccarena.quic.run:run_scenario",
+            program=programs.QUIC,
+            foreign=("command",),
+        ),
     )
 }
 """Every backend by its name."""
@@ -109,12 +132,54 @@ def find(name: str) -> Backend:
     return BACKENDS[name]
 
 
+def refusal(name: str, flow: Mapping[str, Any]) -> str:
+    """Returns the reason why a backend cannot carry the flow of an entrant, and where it runs; empty if it can.
+
+    A run may still refuse the flow, for a field of its scenario.
+    """
+    backend, foreign, scheme = find(name), flow.get("foreign"), flow["scheme"]
+    if foreign is not None:
+        kind = foreign["type"]
+        what = {"kernel": "a congestion control of the kernel's TCP", "bpf": "a BPF object for the kernel's TCP"}
+        there = [f"--backend {other}" for other, about in BACKENDS.items() if kind in about.foreign]
+        lacks = f"{what.get(kind, 'a program')}, which does not run {backend.where}; use {' or '.join(there)}"
+        return "" if kind in backend.foreign else lacks
+    if backend.real_time and scheme in unsignalled():
+        lacks = f"signals of {scheme} routers have no place in the packets of --backend {name}"
+        return f"{lacks}; leave it out, or run it with --backend {SIM}"
+    return ""
+
+
+@cache
+def unsignalled() -> frozenset[str]:
+    """Returns the schemes whose routers' signals no packet on a real link carries."""
+    core = importlib.import_module("ccarena._core")
+    return frozenset(router["name"] for router in core.routers() if not router["on_the_wire"])
+
+
+def check_runs(name: str, entrants: Iterable[Entrant]) -> None:
+    """Raises ConfigError for the first entrant that the backend cannot carry."""
+    for entrant in entrants:
+        if problem := refusal(name, entrant.flow):
+            raise ConfigError(f'entrant "{entrant.text or entrant.label}": {problem}')
+
+
 def about(name: str) -> dict[str, Any]:
     """Returns for a record where figures were measured: `backend` and, in real time, the version of the `kernel`.
 
     Raises ConfigError for an unknown backend.
     """
     return {"backend": name, **({"kernel": platform.release()} if find(name).real_time else {})}
+
+
+def time_needed(name: str, durations_s: Sequence[float], at_once: int) -> str:
+    """Returns a sentence on how long runs of these lengths take in real time; empty for the simulator, or no runs."""
+    if not find(name).real_time or not durations_s:
+        return ""
+    seconds = sum(each + START_S for each in durations_s) / at_once
+    together = "one at a time" if at_once == 1 else f"{at_once} at a time"
+    runs = "1 run" if len(durations_s) == 1 else f"{len(durations_s):,} runs"
+    return f"{runs} {BACKENDS[name].where}, {together}: about {duration(seconds)} in real time"
 
 
 def simulate(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,6 +215,14 @@ def validity(result: Mapping[str, Any]) -> dict[str, Any]:
     if machine is None:
         return {}
     return {"valid": bool(machine["valid"]), "lateness_p99_ms": float(machine["lateness"]["p99_ms"])}
+
+
+def failure(flow: Mapping[str, Any]) -> str:
+    """Returns what went wrong with the program of a flow in a result; empty if nothing did.
+
+    Leaves out the flow's number and scheme, with which its `error` begins.
+    """
+    return re.sub(r"^flows\[\d+\] \(.*?\): ", "", flow.get("error") or "")
 
 
 def timely(run: Callable[[], dict[str, Any]]) -> tuple[dict[str, Any] | None, list[float]]:

@@ -135,6 +135,7 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--stagger-s": more("compete reno cubic", "--stagger-s 3"),
         "--duration-s": more("compete reno cubic", "--duration-s 3"),
         "--seeds": more("compete reno cubic", "--seeds 1"),
+        "--backend": more("compete reno cubic", "--backend kernel"),
         "--threads": more("compete reno cubic", "--threads 1"),
         "--out": more("compete reno cubic", "--out elsewhere"),
         "--plot": more(COMPETE, "--plot picture.svg", whole=True),

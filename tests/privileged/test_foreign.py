@@ -16,7 +16,9 @@ import yaml
 
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: programs of others are not tested (run make)")
 
+from ccarena import cli
 from ccarena.errors import CcarenaError, MachineError
+from ccarena.eval.compete.competition import compete
 from ccarena.scenarios.backends import execute
 from ccarena.scenarios.entrants import parse
 from ccarena.scenarios.run import run
@@ -244,3 +246,28 @@ def test_tables_of_a_scenario_have_the_same_figures_for_programs(tmp_path: Path)
     assert row["throughput_mbps"] == pytest.approx(2.0, rel=0.3)
     with pytest.raises(CcarenaError, match="run it in real time: --backend kernel"):
         run(path)
+
+
+@pytest.mark.alone
+def test_a_program_competes_beside_ours_and_a_failed_one_counts_in_no_mean(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "dies").mkdir()
+    dies = entrant(tmp_path / "dies", name="dies", sender="python3 -c 'raise SystemExit(3)'")
+    theirs = entrant(tmp_path)
+    short = {"links": ["10mbps"], "stagger_s": 0.2, "duration_s": 1.0, "backend": "kernel"}
+    rows = compete(groups=[f"{theirs}+cubic"], **short).flows
+    assert len(rows) == 4 and not any(row["error"] for row in rows)
+    for row in rows:
+        alone = 2.0 * 1.028 if row["entrant"] == "theirs" else 9.5
+        assert row["solo_throughput_mbps"] == pytest.approx(alone, rel=0.15)
+        beside = 1 - row["throughput_mbps"] / row["solo_throughput_mbps"]
+        assert row["harm_throughput"] == pytest.approx(beside) and "rtt_mean_ms" not in row
+    (first, second) = [row["share"] for row in rows if row["order"] == "1+2"]
+    assert first + second == pytest.approx(1) and 0.1 < first < 0.35
+    words = ["compete", "--group", f"{dies}+{dies}", "--backend", "kernel", "--out", str(tmp_path / "out")]
+    assert cli.main([*words, "--link", "10mbps", "--stagger-s", "0", "--duration-s", "1"]) == 0
+    out, err = capsys.readouterr()
+    assert "3 runs on kernel TCP, one at a time: about" in err
+    assert "IN NO MEAN: 1 of 1 runs of dies + dies on 10mbps failed; dies: the sender ended with exit status 3" in out
+    assert "failed; dies" in (tmp_path / "out" / "compete.html").read_text("utf-8")

@@ -18,13 +18,14 @@ from ccarena.core.terminal import Progress, again, progress_bar
 from ccarena.errors import CcarenaError, ConfigError, did_you_mean
 from ccarena.eval.compete import bottlenecks
 from ccarena.eval.compete.lineup import line_up, marked
-from ccarena.eval.compete.matches import DURATION_S, SEEDS, STAGGER_S, Plan
+from ccarena.eval.compete.matches import Plan, counts, effort, lengths_s
 from ccarena.eval.compete.matches import compete as run_matches
 from ccarena.eval.compete.page import competition_page
 from ccarena.eval.compete.paper_plots import HEAT_MAP, heat_map
-from ccarena.eval.compete.tables import Matrix, matrices, summarise
+from ccarena.eval.compete.tables import Matrix, left_out, matrices, summarise
 from ccarena.pages import Page, paper_files, write
-from ccarena.scenarios import row_plots
+from ccarena.scenarios import backends, row_plots
+from ccarena.scenarios.backends import SIM
 from ccarena.scenarios.entrants import EntrantLike
 from ccarena.traces.given import TraceLinks
 
@@ -85,10 +86,14 @@ class Competition:
         """Returns the figures of each pair of competitors, a matrix per link and pair of base RTTs."""
         return matrices(summarise(self.flows), self.plan.paired)
 
+    def left_out(self) -> list[str]:
+        """Returns sentences on the runs that no mean counts, and why; none in the simulator."""
+        return left_out(self.flows)
+
     def page(self, repeat: Sequence[str] = ()) -> Page:
         """Returns everything as a page, which a notebook shows; `repeat` are the commands that make it again."""
         result = self.result()
-        return competition_page(result["meta"], summarise(self.flows), self.matrices(), repeat)
+        return competition_page(result["meta"], summarise(self.flows), self.matrices(), repeat, self.left_out())
 
     def plot(
         self,
@@ -118,7 +123,7 @@ class Competition:
             raise ConfigError(f'link = "{link}": no such link{did_you_mean(link, known)}')
         if kind == HEAT_MAP:
             return heat_map(self.matrices(), link, width).write(target)
-        rows = of_rows([row for row in self.flows if link in (None, row["link"])])
+        rows = of_rows([row for row in self.flows if link in (None, row["link"]) and counts(row)])
         plotted = row_plots.Plotted.by(rows, by)
         return row_plots.of_rows(kind, plotted, figure=figure, x=x, ellipse=ellipse, width=width).write(target)
 
@@ -148,6 +153,7 @@ class Competition:
             "duration_s": plan.duration_s,
             "stagger_s": plan.stagger_s,
             "seeds": plan.seeds,
+            **backends.about(plan.backend),
             "complete": complete,
             "repeat": list(repeat),
         }
@@ -166,14 +172,15 @@ def compete(
     traces: TraceLinks | Sequence[str | os.PathLike[str]] | None = None,
     groups: Sequence[str] = (),
     rtts_ms: Sequence[Sequence[float]] = (),
-    stagger_s: float = STAGGER_S,
-    duration_s: float = DURATION_S,
-    seeds: int = SEEDS,
-    threads: int = 2,
+    stagger_s: float | None = None,
+    duration_s: float | None = None,
+    seeds: int | None = None,
+    backend: str = SIM,
+    threads: int | None = None,
     progress: bool | Progress | None = None,
     out: str | os.PathLike[str] | None = None,
 ) -> Competition:
-    """Runs every pair of entries, each against itself and every group, on bottlenecks in the simulator.
+    """Runs every pair of entries, each against itself and every group, on bottlenecks.
 
     Arguments:
         entries: entrants (docs/entrants.md), such as `cubic`, `wcc-ai@weight=2`, `pilot`, `runs/acct` or
@@ -184,10 +191,11 @@ def compete(
             `ccarena.traces.given.TraceLinks`.
         groups: matches of their own, such as `cubic+bbr+bbr`.
         rtts_ms: base RTTs of a match's flows, in every rotation; the link's own for all if empty.
-        stagger_s: from one start to the next, s.
-        duration_s: how long all flows of a match run together, s.
-        seeds: repetitions.
-        threads: runs at once; results do not depend on it.
+        stagger_s: from one start to the next, s (10; in real time 2).
+        duration_s: how long all flows of a match run together, s (20; in real time 10).
+        seeds: repetitions (3; in real time 1).
+        backend: `sim`, or in real time `kernel` or `quic`, which programs of others need.
+        threads: runs at once (2; in real time 1); in the simulator results do not depend on it.
         progress: whether to show a progress bar on stderr (None: on a terminal), or a function that is called with the
             number of runs done and their total.
         out: folder to write to, as `Competition.write` does. It is tried before anything runs, and what was finished
@@ -195,6 +203,8 @@ def compete(
 
     Raises ConfigError, naming the part of an entrant or link that is wrong, ScenarioError, PolicyError or TraceError.
     """
+    place, usual = backends.find(backend), effort(backend)
+    threads = place.at_once(2) if threads is None else threads
     if threads < 1:
         raise ConfigError(f"threads = {threads}: expected at least 1")
     over = TraceLinks.of(traces) if traces is not None and not isinstance(traces, TraceLinks) else traces
@@ -210,13 +220,26 @@ def compete(
     with ExitStack() as stack:
         lineup, paired, teams = line_up(entries, groups, stack)
         lineup, paired, teams = marked(lineup, paired, teams, [s for each in where for s in each.services])
-        plan = Plan(lineup, where, paired, teams, [tuple(each) for each in rtts_ms], duration_s, stagger_s, seeds)
+        plan = Plan(
+            lineup,
+            where,
+            paired,
+            teams,
+            [tuple(each) for each in rtts_ms],
+            usual.duration_s if duration_s is None else duration_s,
+            usual.stagger_s if stagger_s is None else stagger_s,
+            usual.seeds if seeds is None else seeds,
+            backend=backend,
+            attempts=backends.ATTEMPTS,
+        )
         plan.check()
         if out is not None:
             check_writable(Path(out))
         bar: Progress | None = progress if callable(progress) else None
         if progress is True or (progress is None and sys.stderr.isatty()):
-            bar = stack.enter_context(progress_bar("competing", "runs"))
+            if place.real_time:
+                print(backends.time_needed(backend, lengths_s(plan), threads), file=sys.stderr)
+            bar = stack.enter_context(progress_bar("competing", "matches" if place.real_time else "runs"))
         try:
             run_matches(plan, threads, bar, rows)
         except (KeyboardInterrupt, CcarenaError) as error:

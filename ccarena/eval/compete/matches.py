@@ -31,13 +31,15 @@ from ccarena.eval.compete.bottlenecks import Bottleneck
 from ccarena.eval.heldout.links import MOST_SEEDS
 from ccarena.eval.measure.record import FLOWS, MATCH, PACKETS, REQUIREMENT, Record
 from ccarena.eval.measure.table import FIGURES, columns, row
-from ccarena.scenarios.backends import SIM, validity
+from ccarena.scenarios import backends
+from ccarena.scenarios.backends import SIM, failure, validity
 from ccarena.scenarios.entrants import Entrant
 from ccarena.scenarios.one_run import perform
+from ccarena.scenarios.real_time import check_rates
 
 __all__ = [
-    *("DURATION_S", "GIVEN", "MOST_PACKETS", "SEEDS", "STAGGER_S"),
-    *("Match", "Plan", "Seat", "compete", "matches_of"),
+    *("GIVEN", "IN_REAL_TIME", "MOST_PACKETS", "SIMULATED"),
+    *("Effort", "Match", "Plan", "Seat", "compete", "counts", "effort", "lengths_s", "matches_of"),
 ]
 
 MOST_PACKETS = 2e7
@@ -46,8 +48,24 @@ MOST_PACKETS = 2e7
 GIVEN = frozenset({PACKETS, FLOWS, REQUIREMENT, MATCH})
 """Needs of figures that a match meets."""
 
-DURATION_S, STAGGER_S, SEEDS = 20.0, 10.0, 3
-"""Defaults of a plan: four entrants in every pair take about two seconds on two cores."""
+
+@dataclass(frozen=True)
+class Effort:
+    """Default numbers of a plan."""
+
+    duration_s: float
+    stagger_s: float
+    seeds: int
+
+
+SIMULATED, IN_REAL_TIME = Effort(20.0, 10.0, 3), Effort(10.0, 2.0, 1)
+"""Defaults: four entrants in every pair take about two seconds on two cores, and in real time five minutes."""
+
+
+def effort(backend: str) -> Effort:
+    """Returns the defaults for a backend."""
+    return IN_REAL_TIME if backends.find(backend).real_time else SIMULATED
+
 
 BIN_S = 1.0
 _CAPACITY_BIN_MS = 10
@@ -93,15 +111,19 @@ class Plan:
     groups: Sequence[tuple[str, ...]] = ()
     rtts_ms: Sequence[tuple[float, ...]] = ()
     """Base RTTs that the flows of a match get in turn, in every rotation; if empty, all get the link's own."""
-    duration_s: float = DURATION_S
+    duration_s: float = SIMULATED.duration_s
     """Time for which all flows of a match run together."""
-    stagger_s: float = STAGGER_S
+    stagger_s: float = SIMULATED.stagger_s
     """Time from one start to the next."""
-    seeds: int = SEEDS
+    seeds: int = SIMULATED.seeds
     """Number of repetitions."""
     first_seed: int = 1
     backend: str = SIM
-    """Backend of all runs; except in the simulator, a row says whether its runs were `valid`."""
+    """Backend of all runs. In real time a row says whether its runs were `valid`, and has an `error` if a program
+    failed.
+    """
+    attempts: int = 1
+    """Most attempts at a run in real time whose emulator is late."""
 
     def check(self) -> None:
         """Raises ConfigError for a plan that cannot be run."""
@@ -116,6 +138,7 @@ class Plan:
                 raise ConfigError(f"--rtt-ms {given}: expected base RTTs above 0 and at most 10000 ms")
         if not any(self.members()):
             raise ConfigError("nobody competes: name two schemes, one to run against itself, or a --group")
+        backends.check_runs(self.backend, self.entrants)
 
     def members(self) -> Iterator[tuple[str, ...]]:
         """Yields the labels of each match: pairs, then groups."""
@@ -166,18 +189,20 @@ def compete(
     """
     plan.check()
     entrants = {entrant.label: entrant for entrant in plan.entrants}
-    runs = [run for bottleneck in plan.bottlenecks for run in _runs(plan, entrants, bottleneck)]
-    for run in runs:
-        _check(run)
+    runs = _all_runs(plan, entrants)
     rows = [] if rows is None else rows
-    solos = {text: run for run in runs for text in run.alone}
+    alone: dict[str, Future[_Flows]] = {}
+    together: list[tuple[_Run, Future[_Flows]]] = []
     with ThreadPoolExecutor(max_workers=max(1, threads)) as pool:
         # The simulator releases the interpreter's lock, so that threads are enough to use every core. Work is taken in
         # the order in which it is given: whoever waits for runs alone waits for what has begun.
-        alone = {text: pool.submit(_measure, text, run.window, plan.backend) for text, run in solos.items()}
-        together = [pool.submit(_together, run, [alone[text] for text in run.alone], plan.backend) for run in runs]
+        for run in runs:
+            for text in run.alone:
+                if text not in alone:
+                    alone[text] = pool.submit(_measure, text, run.window, plan)
+            together.append((run, pool.submit(_together, run, [alone[text] for text in run.alone], plan)))
         try:
-            for done, (run, measured) in enumerate(zip(runs, together, strict=True), start=1):
+            for done, (run, measured) in enumerate(together, start=1):
                 rows += _rows(run, entrants, measured.result())
                 if progress is not None:
                     progress(done, len(runs))
@@ -185,6 +210,28 @@ def compete(
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return rows
+
+
+def lengths_s(plan: Plan) -> list[float]:
+    """Returns the length of every run of `plan`: of matches, and of their flows alone. Raises what `compete` raises
+    before anything is run.
+    """
+    plan.check()
+    runs = _all_runs(plan, {entrant.label: entrant for entrant in plan.entrants})
+    return [*(run.end_s for run in runs), *{text: run.end_s for run in runs for text in run.alone}.values()]
+
+
+def counts(row: Mapping[str, Any]) -> bool:
+    """Returns whether a row counts: the emulator kept its schedule, and no program failed."""
+    return bool(row.get("valid", True)) and not row.get("error")
+
+
+def _all_runs(plan: Plan, entrants: Mapping[str, Entrant]) -> list[_Run]:
+    """Returns the runs of the matches, checked."""
+    runs = [run for bottleneck in plan.bottlenecks for run in _runs(plan, entrants, bottleneck)]
+    for run in runs:
+        _check(run, backends.find(plan.backend).real_time)
+    return runs
 
 
 def _runs(plan: Plan, entrants: Mapping[str, Entrant], bottleneck: Bottleneck) -> Iterator[_Run]:
@@ -205,10 +252,12 @@ def _runs(plan: Plan, entrants: Mapping[str, Entrant], bottleneck: Bottleneck) -
                 )
 
 
-def _check(run: _Run) -> None:
-    """Raises ConfigError or ScenarioError for a simulation that would be refused or needs too much memory."""
+def _check(run: _Run, real_time: bool) -> None:
+    """Raises ConfigError or ScenarioError for a run that would be refused or needs too much memory."""
     try:
-        _core.validate_scenario(run.together)
+        filled = json.loads(_core.validate_scenario(run.together))
+        if real_time:
+            check_rates(filled)
     except ScenarioError as error:
         raise ScenarioError(f"link {run.bottleneck.name}, {run.match.name}, {run.match.rtts} ms: {error}") from error
     rates = [link["service"]["rate_mbps"] for link in run.bottleneck.links if link["service"]["type"] == "constant"]
@@ -255,33 +304,45 @@ def _document(
 
 
 _Flows = list[dict[str, Any]]
-"""The figures of each flow of a run; in real time also `valid` and `lateness_p99_ms`."""
+"""The figures of each flow of a run; in real time also `valid`, `lateness_p99_ms` and `error`."""
 
 
-def _measure(text: str, window: tuple[float, float], backend: str, alone: Sequence[_Flows] | None = None) -> _Flows:
+def _measure(text: str, window: tuple[float, float], plan: Plan, alone: Sequence[_Flows] | None = None) -> _Flows:
     """Runs a scenario and measures each of its flows over the window; flow k is `alone[k][k]` without the others."""
-    run = perform(json.loads(text), backend)
+    for _ in range(plan.attempts):
+        run = perform(json.loads(text), plan.backend)
+        if run.valid:
+            break
     own = None if alone is None else [flows[k] for k, flows in enumerate(alone)]
     record = Record(run.document, run.result, window, alone=own)
     names = columns(GIVEN, {flow["scheme"] for flow in run.result["flows"]})
     known = [[name for name in names if FIGURES[name].needs <= flow.given] for flow in record.flows]
-    late = validity(run.result)
-    return [{**row(flow, mine), **late} for flow, mine in zip(record.flows, known, strict=True)]
+    out: _Flows = [row(flow, mine) for flow, mine in zip(record.flows, known, strict=True)]
+    if late := validity(run.result):
+        for figures, flow in zip(out, run.result["flows"], strict=True):
+            figures |= {**late, "error": failure(flow)}
+    return out
 
 
-def _together(run: _Run, alone: Sequence[Future[_Flows]], backend: str) -> _Flows:
-    """Returns the figures of a match's flows, with those of the runs alone; `valid` only if all of them are."""
+def _together(run: _Run, alone: Sequence[Future[_Flows]], plan: Plan) -> _Flows:
+    """Returns the figures of a match's flows, with those of the runs alone.
+
+    They are `valid` if all of these runs were, and have the first `error` of a program in any of them.
+    """
     solos = [each.result() for each in alone]
-    flows = _measure(run.together, run.window, backend, solos)
-    found = [flow for measured in (flows, *solos) for flow in measured if "valid" in flow]
-    if not found:
+    flows = _measure(run.together, run.window, plan, solos)
+    if not backends.find(plan.backend).real_time:
         return flows
     # A comparison with a run that cannot be believed cannot be, either.
+    found = [flow for measured in (flows, *solos) for flow in measured]
     late = {
         "valid": all(each["valid"] for each in found),
         "lateness_p99_ms": max(each["lateness_p99_ms"] for each in found),
     }
-    return [{**flow, **late} for flow in flows]
+    wrong = [f"{seat.label}: {flow['error']}" for seat, flow in zip(run.order, flows, strict=True) if flow["error"]]
+    for k, seat in enumerate(run.order):
+        wrong += [f"{seat.label} alone: {solos[k][k]['error']}"] if solos[k][k]["error"] else []
+    return [{**flow, **late, "error": wrong[0] if wrong else ""} for flow in flows]
 
 
 def _rows(run: _Run, entrants: Mapping[str, Entrant], flows: _Flows) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ccarena.eval.compete.tables import WIDE_HEAD, Matrix, number, wide_cells
 from ccarena.pages import Axis, Block, Chart, Choice, Figure, Items, Page, Section, Table, charts, terminal_plots
 from ccarena.pages.terminal_plots import Cell
+from ccarena.scenarios import backends
 
 __all__ = ["HARM", "PANELS", "SHARES", "competition_page", "findings", "heat_maps", "shade", "text_plots", "where"]
 
@@ -29,9 +30,13 @@ FINDINGS = 5
 
 
 def competition_page(
-    meta: Mapping[str, Any], summary: Sequence[Mapping[str, Any]], found: Sequence[Matrix], repeat: Sequence[str]
+    meta: Mapping[str, Any],
+    summary: Sequence[Mapping[str, Any]],
+    found: Sequence[Matrix],
+    repeat: Sequence[str],
+    left_out: Sequence[str] = (),
 ) -> Page:
-    """Returns the page of a result's `meta`, `summary` (entries of `summarise`) and matrices."""
+    """Returns the page of a result's `meta`, `summary` (entries of `summarise`), matrices and runs `left_out`."""
     names = [entrant["label"] for entrant in meta["entrants"]]
     sections = []
     if found:
@@ -66,14 +71,17 @@ def competition_page(
         lead="Congestion controls against each other on one bottleneck: what each gets, and what it takes from the "
         "others, over the time when all of a match's flows are active.",
         facts={
-            "Backend": "simulator",
+            "Backend": backends.find(meta["backend"]).title
+            + (f", kernel {meta['kernel']}" if "kernel" in meta else ""),
             "Links": "; ".join(f"{link['name']} (base RTT {link['base_rtt_ms']:g} ms)" for link in meta["links"]),
             "Seeds": str(meta["seeds"]),
             "All together for": f"{meta['duration_s']:g} s",
             "Starts apart": f"{meta['stagger_s']:g} s",
         },
         repeat=repeat,
-        findings=[Items(found_out)] if (found_out := findings(summary)) else [],
+        findings=[Items(found_out)]
+        if (found_out := [*findings(summary), *(f"In no mean: {each}" for each in left_out)])
+        else [],
         sections=sections,
     )
 
@@ -126,7 +134,7 @@ def findings(summary: Sequence[Mapping[str, Any]]) -> list[str]:
     """Returns the pairs that are farthest from fair, in sentences; a pair whose interval includes the fair share is
     only counted. Empty if no pair was run.
     """
-    pairs = [entry for entry in summary if len(entry["match"].split("+")) == 2]
+    pairs = [e for e in summary if len(e["match"].split("+")) == 2 and math.isfinite(e["share"]["mean"])]
     if not pairs:
         return []
     unfair, unsure = [], 0

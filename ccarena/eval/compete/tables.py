@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ccarena.eval.compete.matches import counts
 from ccarena.eval.measure.sample import Interval, confidence_interval
 from ccarena.eval.measure.table import FIGURES
 
-__all__ = ["HEAD", "WIDE_HEAD", "Matrix", "cells", "matrices", "number", "summarise", "wide_cells"]
+__all__ = ["HEAD", "WIDE_HEAD", "Matrix", "cells", "left_out", "matrices", "number", "summarise", "wide_cells"]
 
 Row = Mapping[str, Any]
 
@@ -38,7 +39,7 @@ class Matrix:
 def summarise(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Returns means over seeds, with intervals, for each link, match and competitor.
 
-    Flows of one entry and base RTT count together. Each figure becomes `{mean, low, high}`, of the means of the
+    Flows of one entry and base RTT count together, except those of invalid runs and of programs that failed. Each figure becomes `{mean, low, high}`, of the means of the
     seeds over orders. `share_first` and `share_last` are its share when it started first and last, `converged` the part
     of its flows that ever did.
     """
@@ -47,8 +48,8 @@ def summarise(rows: Sequence[Row]) -> list[dict[str, Any]]:
         key = (row["link"], row["match"], row["match_rtts_ms"], row["entrant"], row["base_rtt_ms"])
         groups.setdefault(key, []).append(row)
     out = []
-    for (link, match, rtts, entrant, rtt_ms), mine in groups.items():
-        flows = len(rtts.split("+"))
+    for (link, match, rtts, entrant, rtt_ms), all_rows in groups.items():
+        flows, mine = len(rtts.split("+")), [row for row in all_rows if counts(row)]
         entry: dict[str, Any] = {
             "link": link,
             "match": match,
@@ -56,17 +57,41 @@ def summarise(rows: Sequence[Row]) -> list[dict[str, Any]]:
             "entrant": entrant,
             "base_rtt_ms": rtt_ms,
             "runs": len({(row["seed"], row["order"]) for row in mine}),
-            "fair_share": mine[0]["fair_share"],
+            "fair_share": all_rows[0]["fair_share"],
             "share_first": _mean([row["share"] for row in mine if row["place"] == 1]),
             "share_last": _mean([row["share"] for row in mine if row["place"] == flows]),
-            "converged": float(np.mean([math.isfinite(row["convergence_time_s"]) for row in mine])),
+            "converged": _mean([float(math.isfinite(row["convergence_time_s"])) for row in mine]),
         }
         for figure in FIGURES:
-            if figure in mine[0] and figure != "fair_share":
+            if figure in all_rows[0] and figure != "fair_share":
                 interval = _over_seeds(mine, figure)
                 entry[figure] = {"mean": interval.mean, "low": interval.low, "high": interval.high}
         out.append(entry)
     return out
+
+
+def left_out(rows: Sequence[Row]) -> list[str]:
+    """Returns sentences on the runs that no mean counts: those with a late emulator, and those of failed programs."""
+    failed: dict[tuple[str, str], dict[tuple[Any, ...], str]] = {}
+    late, runs = set(), set()
+    for row in rows:
+        run = (row["link"], row["match"], row["match_rtts_ms"], row["seed"], row["order"])
+        runs.add(run)
+        if row.get("error"):
+            failed.setdefault((row["link"], row["match"]), {})[run] = row["error"]
+        elif not row.get("valid", True):
+            late.add(run)
+    said = []
+    for (link, match), errors in failed.items():
+        of = sum(run[:2] == (link, match) for run in runs)
+        first = next(iter(errors.values()))
+        said.append(f"{len(errors)} of {of} runs of {match.replace('+', ' + ')} on {link} failed; {first}.")
+    if late:
+        said.append(
+            f"In {len(late)} of {len(runs)} runs, or in the runs of their flows alone, the emulator was late each time. "
+            "Run them again on a quieter machine."
+        )
+    return said
 
 
 HEAD = (

@@ -24,7 +24,8 @@ from ccarena.eval.compete import competition  # noqa: E402
 from ccarena.eval.compete.bottlenecks import DEFAULT, from_scenario, parse_link  # noqa: E402
 from ccarena.eval.compete.lineup import line_up, parse_group  # noqa: E402
 from ccarena.eval.compete.matches import Plan, compete, matches_of  # noqa: E402
-from ccarena.eval.compete.tables import cells, matrices, summarise  # noqa: E402
+from ccarena.eval.compete.page import findings  # noqa: E402
+from ccarena.eval.compete.tables import cells, left_out, matrices, summarise  # noqa: E402
 
 GOLDEN = Path(__file__).parents[3] / "crates/ccarena-cc/tests/data/golden.safetensors"
 LINK = parse_link("24mbps,20ms,1bdp")
@@ -253,6 +254,25 @@ def test_plans_that_cannot_be_run_are_refused(changes: dict[str, Any], message: 
         compete(plan())
 
 
+def test_runs_that_failed_or_were_late_count_in_no_mean() -> None:
+    rows = [{**row, "valid": True, "error": "", "share": 0.5} for row in compete(plan("cubic", "reno", seeds=2))]
+    late = list(rows)
+    for k, row in enumerate(rows):
+        if row["match"] == "reno+reno":
+            late[k] = {**row, "valid": False, "share": 7.0}
+        elif row["match"] == "cubic+reno" and row["seed"] == 2:
+            late[k] = {**row, "error": "reno: silent", "share": 7.0}
+    runs = {entry["match"]: (entry["runs"], entry["share"]["mean"]) for entry in summarise(late)}
+    assert runs["cubic+cubic"] == (2, 0.5) and runs["cubic+reno"] == (2, 0.5) and runs["reno+reno"][0] == 0
+    assert left_out(rows) == []
+    failed, delayed = left_out(late)
+    assert failed == "2 of 4 runs of cubic + reno on 24mbps,20ms,1bdp failed; reno: silent."
+    assert delayed.startswith("In 2 of 8 runs")
+    only_late = [row for row in late if row["match"] == "reno+reno"]
+    assert all("–" in line for line in cells(summarise(only_late)))
+    assert findings(summarise(only_late)) == []
+
+
 def command(*words: str) -> int:
     return cli.main(["compete", *words, "--duration-s", "3", "--stagger-s", "1", "--seeds", "2"])
 
@@ -294,6 +314,14 @@ def test_the_command_prints_a_table_per_link(tmp_path: Path, capsys: pytest.Capt
         (("reno", "--rtt-ms", "20,x"), '--rtt-ms "20,x": an RTT is "x"'),
         (("--group", "reno"), "two entrants or more"),
         (("reno", "--threads", "0"), "--threads 0"),
+        (
+            ("reno", "kernel:bbr"),
+            'entrant "kernel:bbr": a congestion control of the kernel\'s TCP, which does not run in '
+            "the simulator; use --backend kernel",
+        ),
+        (("kernel:bbr", "--backend", "quic"), "does not run over QUIC; use --backend kernel"),
+        (("abc", "cubic", "--backend", "kernel"), "leave it out, or run it with --backend sim"),
+        (("reno", "--backend", "kernel", "--link", "10gbps"), "keeps its schedule up to 5000 Mbit/s"),
     ],
 )
 def test_the_command_refuses_in_one_line(
@@ -331,7 +359,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.Monkey
     root = Path(__file__).parents[3]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(root / "examples")
-    (text,) = re.findall(r"^```sh\n(.*?)^```$", (root / "docs/compete.md").read_text("utf-8"), flags=re.S | re.M)
+    text, *_ = re.findall(r"^```sh\n(.*?)^```$", (root / "docs/compete.md").read_text("utf-8"), flags=re.S | re.M)
     lines = [shlex.split(line, comments=True) for line in text.replace("\\\n", " ").splitlines()]
     lines = [line for line in lines if line]
     assert len(lines) >= 4
