@@ -39,9 +39,9 @@ class Matrix:
 def summarise(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Returns means over seeds, with intervals, for each link, match and competitor.
 
-    Flows of one entry and base RTT count together, except those of invalid runs and of programs that failed. Each figure becomes `{mean, low, high}`, of the means of the
-    seeds over orders. `share_first` and `share_last` are its share when it started first and last, `converged` the part
-    of its flows that ever did.
+    Flows of one entry and base RTT count together, except those of invalid runs and of programs that failed. Each
+    figure becomes `{mean, low, high}`, of the means of the seeds over orders. `share_first` and `share_last` are its
+    share when it started first and last, `converged` the part of its flows that ever did.
     """
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
@@ -88,7 +88,7 @@ def left_out(rows: Sequence[Row]) -> list[str]:
         said.append(f"{len(errors)} of {of} runs of {match.replace('+', ' + ')} on {link} failed; {first}.")
     if late:
         said.append(
-            f"In {len(late)} of {len(runs)} runs, or in the runs of their flows alone, the emulator was late each time. "
+            f"In {len(late)} of {len(runs)} runs, or in their flows' runs alone, the emulator was late each time. "
             "Run them again on a quieter machine."
         )
     return said
