@@ -40,6 +40,7 @@ COMMANDS = {
     "export": ("ccarena.commands.export", "write a policy as C or as an ONNX model, and say what it costs"),
     "parity": ("ccarena.commands.parity", "hold a policy's runtimes (Rust, NumPy, integers, C) against each other"),
     "schemes": ("ccarena.commands.schemes", "list congestion controls, or queue disciplines, with their parameters"),
+    "stacks": ("ccarena.commands.stacks", "list and get programs of others: QUIC stacks, WebRTC, BitTorrent's uTP"),
     "traces": ("ccarena.commands.traces", "describe, plot, generate, convert and fetch capacity traces"),
     "completion": ("ccarena.commands.completion", "print what bash, zsh or fish need to complete this command line"),
     "doctor": ("ccarena.commands.doctor", "say what this machine can run, and how to get what is missing"),

@@ -5,6 +5,7 @@ docs/entrant-files.md has the format, and what programs get and do.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -19,15 +20,19 @@ from ccarena.errors import ConfigError, MachineError, did_you_mean
 __all__ = ["EntrantFile", "is_entrant_file", "kernel_control", "read_entrant_file"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
-_ABOUT = ("name", "title", "kind", "version", "licence", "obtain", "needs")
-_PROGRAMS = ("ready", "ready_within_s", "env", "memory_mb", "processes")
+_TEXTS = ("title", "version", "licence", "obtain", "bound")
+_LISTS = ("needs", "tools", "packages")
+_ABOUT = ("name", "kind", *_TEXTS, *_LISTS)
+_PROGRAMS = ("ready", "ready_within_s", "env", "memory_mb", "processes", "controls")
+CONTROL = "CCARENA_CONTROL"
+"""Environment variable that names the chosen one of the file's `controls`."""
 _FIELDS: dict[str, tuple[str, ...]] = {
     "kernel": ("congestion_control",),
     "bpf": ("object",),
     "command": ("sender", "receiver", "listens", *_PROGRAMS),
     "quic": ("server", "client", "direction", *_PROGRAMS),
 }
-_PLACEHOLDERS = ("sender", "receiver", "port", "duration_s", "flow", "role", "folder", "scratch", "bytes")
+_PLACEHOLDERS = ("control", "sender", "receiver", "port", "duration_s", "flow", "role", "folder", "scratch", "bytes")
 _READY = ("tcp", "udp")
 _UPLOAD, _DOWNLOAD = "upload", "download"
 
@@ -46,18 +51,44 @@ class EntrantFile:
     licence: str = ""
     obtain: str = ""
     """Sentence or command that says how to get what it needs."""
+    bound: str = ""
+    """Sentence that says what bounds its rate beside its congestion control."""
     needs: tuple[str, ...] = ()
     """Programs that must be on PATH, or paths relative to the file's folder."""
+    controls: tuple[str, ...] = ()
+    """Congestion controls that the programs offer; the first is the default."""
+    tools: tuple[str, ...] = ()
+    """Programs that building it needs, beside cargo, go or Python."""
+    packages: tuple[str, ...] = ()
+    """Debian packages that have the programs of `needs` and `tools`."""
     foreign: Mapping[str, Any] = field(default_factory=dict)
     """The flow's `foreign`."""
 
-    def flow(self) -> dict[str, Any]:
-        """Returns the flow of a scenario. Raises MachineError if a program that it needs is not here."""
-        for program in self.needs:
-            if _find(program, self.path.parent) is None:
-                how = f"; get it so: {self.obtain}" if self.obtain else ""
-                raise MachineError(f"{self.name}: the program {program} is not on this machine{how}")
-        return {"scheme": self.name, "foreign": dict(self.foreign)}
+    @property
+    def missing(self) -> list[str]:
+        """Returns the programs of `needs` that are not on this machine."""
+        return [program for program in self.needs if _find(program, self.path.parent) is None]
+
+    def name_with(self, control: str) -> str:
+        """Returns the name with one of its `controls`: NAME for the default, else NAME-CONTROL."""
+        return self.name if control in self.controls[:1] else f"{self.name}-{control}"
+
+    def flow(self, control: str | None = None) -> dict[str, Any]:
+        """Returns the flow of a scenario with one of its `controls`, the first if `control` is None.
+
+        Raises MachineError if a program that it needs is not here.
+        """
+        for program in self.missing:
+            how = f"; get it so: {self.obtain}" if self.obtain else ""
+            raise MachineError(f"{self.name}: the program {program} is not on this machine{how}")
+        foreign = dict(self.foreign)
+        if not self.controls:
+            return {"scheme": self.name, "foreign": foreign}
+        chosen = control or self.controls[0]
+        for end in ("sender", "receiver"):
+            foreign[end] = [word.replace("{control}", chosen) for word in foreign[end]]
+        foreign["env"] = {**foreign.get("env", {}), CONTROL: chosen}
+        return {"scheme": self.name_with(chosen), "foreign": foreign}
 
 
 def is_entrant_file(path: str | Path) -> bool:
@@ -96,11 +127,19 @@ def read_entrant_file(path: str | Path) -> EntrantFile:
     name = data.get("name", path.stem)
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ConfigError(f"{path}: name = {name!r}: expected up to 60 letters, digits and . _ -")
-    texts = {key: _text(data, key, path) for key in ("title", "version", "licence", "obtain")}
-    needs = data.get("needs", [])
-    if not isinstance(needs, list) or not all(isinstance(each, str) and each for each in needs):
-        raise ConfigError(f"{path}: needs = {needs!r}: expected a list of programs")
-    return EntrantFile(path, name, kind, needs=tuple(needs), foreign=_foreign(kind, data, path), **texts)
+    texts = {key: _text(data, key, path) for key in _TEXTS}
+    lists = {key: _list(data, key, path) for key in (*_LISTS, "controls")}
+    foreign = _foreign(kind, data, path)
+    if not lists["controls"] and any("{control}" in word for word in _commands(foreign)):
+        raise ConfigError(f"{path}: {{control}} is in a command; expected `controls`, the list of what it may be")
+    for control in lists["controls"]:
+        if not _NAME.fullmatch(control):
+            raise ConfigError(f"{path}: controls: {control!r}: expected up to 60 letters, digits and . _ -")
+    return EntrantFile(path, name, kind, foreign=foreign, **texts, **lists)
+
+
+def _commands(foreign: Mapping[str, Any]) -> list[str]:
+    return [*foreign.get("sender", ()), *foreign.get("receiver", ())]
 
 
 def _foreign(kind: str, data: Mapping[str, Any], path: Path) -> dict[str, Any]:
@@ -152,7 +191,8 @@ def _find(program: str, folder: Path) -> str | None:
     """Returns the path of a program: in the folder of its entrant file if it has a slash, else on PATH."""
     if "{" in program:
         return program
-    return shutil.which(str((folder / program).resolve()) if "/" in program else program)
+    # Links stay: a virtual environment's Python is a link whose own path says which environment it is.
+    return shutil.which(os.path.abspath(folder / program) if "/" in program else program)
 
 
 def _ready(value: Any, path: Path) -> dict[str, Any]:
@@ -165,6 +205,13 @@ def _ready(value: Any, path: Path) -> dict[str, Any]:
         if key == "after_s":
             return {"type": "after", "seconds": given}
     raise ConfigError(f"{path}: ready = {value!r}: expected tcp, udp, {{output: TEXT}} or {{after_s: SECONDS}}")
+
+
+def _list(data: Mapping[str, Any], key: str, path: Path) -> tuple[str, ...]:
+    value = data.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
+        raise ConfigError(f"{path}: {key} = {value!r}: expected a list of texts")
+    return tuple(value)
 
 
 def _required(data: Mapping[str, Any], key: str, path: Path) -> str:

@@ -28,6 +28,7 @@ from ccarena.policies.trained_by import scheme_of
 from ccarena.runs.run_folder import POLICY, RUNS, policy_in, resume_command
 from ccarena.scenarios.entrant_files import is_entrant_file, kernel_control, read_entrant_file
 from ccarena.scenarios.schemes import heuristics, registered, rule_based
+from ccarena.scenarios.stacks import find_stack, stack_names
 
 __all__ = [
     "GRAMMAR",
@@ -57,7 +58,7 @@ An entrant is [LABEL=]WHO[@KEY=VALUE[,KEY=VALUE]...] (docs/entrants.md):
   WHO    a scheme (`ccarena schemes`), or a policy: a file, a run's folder, the
          name of a run in runs/ or of a shipped policy; or SPEC=ACTION, a
          learned scheme that always takes this action; in real time also
-         kernel:NAME, or an entrant file
+         kernel:NAME, stack:NAME (`ccarena stacks`), or an entrant file
   KEY    a parameter of the scheme (`ccarena schemes NAME`), weight, ecn (0, 1),
          requirement (MIN:MAX, Mbit/s) or rules (a rule file, for remy)
   LABEL  its name in tables
@@ -400,11 +401,17 @@ def _shipped(who: str) -> _Found | None:
     return None if path is None else _policy(f"the shipped policy, shipped:{who}", path)
 
 
+def _stack(who: str) -> _Found | None:
+    found = find_stack(who)
+    return None if found is None else _Found(f"the stack, stack:{who}", who, found)
+
+
 KINDS: dict[str, Kind] = {
     "scheme": Kind(_scheme, lambda: heuristics() + rule_based()),
     "file": Kind(_file, lambda: []),
     "run": Kind(_run, lambda: [path.parent.name for path in RUNS.glob(f"*/{POLICY}")]),
     "shipped": Kind(_shipped, shipped_policies),
+    "stack": Kind(_stack, stack_names),
 }
 """Kinds by the name that chooses one, as in `shipped:acct`; the first that knows a word is taken."""
 

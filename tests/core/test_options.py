@@ -339,6 +339,11 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--queues": more("schemes", "--queues"),
         "--json": more("schemes", "--json"),
     },
+    "stacks list": {"--json": more("stacks list", "--json")},
+    "stacks get": {
+        "names": Case("stacks get nginx", "stacks get ngtcp2"),
+        "--into": more("stacks get nginx", "--into elsewhere"),
+    },
     "traces list": {"--json": more("traces list", "--json")},
     "traces stats": {
         "traces": more("traces stats", "up.trace"),
@@ -448,6 +453,7 @@ REFUSED: dict[str, str] = {
 
 STANDING_IN = (
     "ccarena.commands.doctor.link_speed",
+    "ccarena.commands.stacks.get_stack",
     "ccarena.commands.status._jobs",
     "ccarena.commands.tune.sweep",
     "ccarena.tune.scheme.run",
