@@ -127,15 +127,15 @@ def read_entrant_file(path: str | Path) -> EntrantFile:
     name = data.get("name", path.stem)
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ConfigError(f"{path}: name = {name!r}: expected up to 60 letters, digits and . _ -")
-    texts = {key: _text(data, key, path) for key in _TEXTS}
-    lists = {key: _list(data, key, path) for key in (*_LISTS, "controls")}
+    told: dict[str, Any] = {key: _text(data, key, path) for key in _TEXTS}
+    told |= {key: _list(data, key, path) for key in (*_LISTS, "controls")}
     foreign = _foreign(kind, data, path)
-    if not lists["controls"] and any("{control}" in word for word in _commands(foreign)):
+    if not told["controls"] and any("{control}" in word for word in _commands(foreign)):
         raise ConfigError(f"{path}: {{control}} is in a command; expected `controls`, the list of what it may be")
-    for control in lists["controls"]:
+    for control in told["controls"]:
         if not _NAME.fullmatch(control):
             raise ConfigError(f"{path}: controls: {control!r}: expected up to 60 letters, digits and . _ -")
-    return EntrantFile(path, name, kind, foreign=foreign, **texts, **lists)
+    return EntrantFile(path, name, kind, foreign=foreign, **told)
 
 
 def _commands(foreign: Mapping[str, Any]) -> list[str]:
