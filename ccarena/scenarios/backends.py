@@ -31,6 +31,7 @@ __all__ = [
     "Backend",
     "about",
     "check_runs",
+    "counts",
     "execute",
     "failure",
     "find",
@@ -223,6 +224,11 @@ def failure(flow: Mapping[str, Any]) -> str:
     Leaves out the flow's number and scheme, with which its `error` begins.
     """
     return re.sub(r"^flows\[\d+\] \(.*?\): ", "", flow.get("error") or "")
+
+
+def counts(row: Mapping[str, Any]) -> bool:
+    """Returns whether a row of figures counts in means: the emulator kept its schedule, and no program failed."""
+    return bool(row.get("valid", True)) and not row.get("error")
 
 
 def timely(run: Callable[[], dict[str, Any]]) -> tuple[dict[str, Any] | None, list[float]]:

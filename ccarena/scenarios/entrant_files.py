@@ -5,7 +5,9 @@ docs/entrant-files.md has the format, and what programs get and do.
 
 from __future__ import annotations
 
+import json
 import os
+import platform
 import re
 import shlex
 import shutil
@@ -14,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ccarena.core.files import digest
 from ccarena.core.reader import read_data
 from ccarena.errors import ConfigError, MachineError, did_you_mean
 
@@ -65,6 +68,21 @@ class EntrantFile:
     """The flow's `foreign`."""
 
     @property
+    def digest(self) -> str:
+        """Returns a digest of all that decides its behaviour: the file and its version, and the programs, scripts and
+        objects that the file names.
+        """
+        folder = self.path.parent
+        words = [word for key in ("sender", "receiver") for word in self.foreign.get(key, ())]
+        named = [word.replace("{folder}", str(folder.resolve())) for word in words]
+        named += [self.foreign["file"]] if self.kind == "bpf" else []
+        named += [found for program in self.needs if (found := _find(program, folder)) is not None]
+        here = [Path(name) for name in dict.fromkeys(named) if "\n" not in name and os.path.isfile(name)]
+        about = [self.kind, self.name, self.version, self.foreign.get("name", "")]
+        own = [digest(path.read_bytes()) for path in (self.path, *here) if path.is_file()]
+        return digest(json.dumps([about, own]).encode())
+
+    @property
     def missing(self) -> list[str]:
         """Returns the programs of `needs` that are not on this machine."""
         return [program for program in self.needs if _find(program, self.path.parent) is None]
@@ -103,9 +121,10 @@ def is_entrant_file(path: str | Path) -> bool:
     return isinstance(data, dict) and "kind" in data
 
 
-def kernel_control(name: str) -> dict[str, Any]:
-    """Returns the flow of the congestion control that the kernel's TCP calls `name`."""
-    return {"scheme": f"kernel:{name}", "foreign": {"type": "kernel", "name": name}}
+def kernel_control(name: str) -> EntrantFile:
+    """Returns the facts of the congestion control that the kernel's TCP calls `name`."""
+    about = {"title": f"{name} of the kernel's TCP", "version": platform.release(), "licence": "GPL-2.0"}
+    return EntrantFile(Path(), f"kernel:{name}", "kernel", foreign={"type": "kernel", "name": name}, **about)
 
 
 def read_entrant_file(path: str | Path) -> EntrantFile:

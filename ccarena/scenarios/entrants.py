@@ -26,7 +26,7 @@ from ccarena.policies import artifact
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.trained_by import scheme_of
 from ccarena.runs.run_folder import POLICY, RUNS, policy_in, resume_command
-from ccarena.scenarios.entrant_files import is_entrant_file, kernel_control, read_entrant_file
+from ccarena.scenarios.entrant_files import EntrantFile, is_entrant_file, kernel_control, read_entrant_file
 from ccarena.scenarios.schemes import heuristics, registered, rule_based
 from ccarena.scenarios.stacks import find_stack, stack_names
 
@@ -88,6 +88,8 @@ class Entrant:
     """True if the user chose the label."""
     notice: str = field(default="", compare=False)
     """Notice of which of several things of one name was taken; empty if there is one."""
+    theirs: EntrantFile | None = field(default=None, compare=False)
+    """Facts of a congestion control of somebody else, if this is one."""
 
     @property
     def scheme(self) -> str:
@@ -152,7 +154,7 @@ def parse(text: str) -> Entrant:
     label = written.label or found.label + (f"@{written.settings}" if written.settings else "")
     if "rules" in settings and not written.label:
         label = f"{found.label} ({Path(settings['rules']).stem})"
-    return Entrant(label, flow, text, bool(written.label), notice)
+    return Entrant(label, flow, text, bool(written.label), notice, found.theirs)
 
 
 def read(given: EntrantLike, stack: ExitStack | None = None) -> Entrant:
@@ -362,6 +364,8 @@ class _Found(NamedTuple):
     label: str
     flow: Callable[[], dict[str, Any]]
     """Returns the flow. Raises PolicyError for a policy that cannot be used."""
+    theirs: EntrantFile | None = None
+    """Facts of a congestion control of somebody else."""
 
 
 @dataclass(frozen=True)
@@ -385,7 +389,7 @@ def _file(who: str) -> _Found | None:
     plain = "/" not in who and not path.suffix
     if is_entrant_file(path):
         theirs = read_entrant_file(path)
-        return _Found(f"the entrant file {path}", theirs.name, theirs.flow)
+        return _Found(f"the entrant file {path}", theirs.name, theirs.flow, theirs)
     if is_file(who) or not os.path.exists(path) or (plain and policy_in(path) is None):
         return None
     return _policy(f"the policy {path}" if "/" in who else f"the policy ./{path}", path)
@@ -403,7 +407,10 @@ def _shipped(who: str) -> _Found | None:
 
 def _stack(who: str) -> _Found | None:
     found = find_stack(who)
-    return None if found is None else _Found(f"the stack, stack:{who}", who, found)
+    if found is None:
+        return None
+    stack, control = found
+    return _Found(f"the stack, stack:{who}", who, lambda: stack.flow(control), stack.entrant)
 
 
 KINDS: dict[str, Kind] = {
@@ -427,7 +434,8 @@ def _find(written: _Written, where: str) -> tuple[_Found, str]:
     kind, colon, rest = written.who.partition(":")
     if colon and kind == KERNEL:
         # Which ones there are, the kernel of the run knows.
-        return _Found(written.who, written.who, lambda: kernel_control(rest)), ""
+        theirs = kernel_control(rest)
+        return _Found(theirs.name, theirs.name, theirs.flow, theirs), ""
     if colon and kind in KINDS:
         chosen = KINDS[kind].find(rest)
         if chosen is None:

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -107,12 +106,12 @@ def stack_names(stacks: dict[str, Stack] | None = None) -> list[str]:
     return [name for stack in chosen.values() for name, _ in _controls(stack)]
 
 
-def find_stack(who: str) -> Callable[[], dict[str, Any]] | None:
-    """Returns the function that makes the flow of the stack `who`, one of `stack_names`; None if there is none."""
+def find_stack(who: str) -> tuple[Stack, str] | None:
+    """Returns the stack and the congestion control that `who`, one of `stack_names`, means; None if there is none."""
     for stack in shipped_stacks().values():
         for name, control in _controls(stack):
             if name == who:
-                return lambda: stack.flow(control)
+                return stack, control
     return None
 
 

@@ -44,7 +44,7 @@ GIVEN = frozenset(
 )
 """Needs of figures that scenarios may meet; a figure whose needs its run does not meet is NaN."""
 COLUMNS = frozenset(
-    {*("scenario", "seed", "backend", "valid", "flow", "scheme", "link", "time_s", "figure", "unit", "mean", "low"),
+    {*("scenario", "seed", "backend", "valid", "error", "flow", "scheme", "link", "time_s", "figure", "unit", "mean", "low"),
      *("high", "n", "bytes", "fate", "sequence"), *FIGURES}
 )  # fmt: skip
 """Columns of tables, which no axis of a sweep may be called."""
@@ -95,9 +95,17 @@ def repeats(runs: Sequence[Run]) -> bool:
 
 
 def notes(runs: Sequence[Run]) -> list[str]:
-    """Returns warnings that readers need to judge the figures of one scenario's valid runs."""
+    """Returns warnings that readers need to judge the figures of one scenario: programs that failed, and policies
+    outside of what they saw in training.
+    """
     flows = [flow for run in runs if run.valid for flow in run.result["flows"]]
-    return outside_notes((f"{flow['name']} ({flow['scheme']})", flow.get(OUTSIDE)) for flow in flows)
+    failed = [
+        f"{flow['name']} ({flow['scheme']}), seed {run.seed}: {problem}"
+        for run in runs
+        for flow in run.result["flows"]
+        if (problem := backends.failure(flow))
+    ]
+    return failed + outside_notes((f"{flow['name']} ({flow['scheme']})", flow.get(OUTSIDE)) for flow in flows)
 
 
 def known(rows: Sequence[Mapping[str, Any]], figure: str) -> bool:
@@ -119,9 +127,11 @@ def _flow_rows(run: Run, names: Sequence[str]) -> list[dict[str, Any]]:
     for flow, subject in zip(run.result["flows"], run.measured().flows, strict=True):
         head = {**about, "flow": flow["name"], "scheme": flow["scheme"], "link": subject.of_link["name"]}
         done = flow.get("completion_s")
-        counted = {name: flow.get(name) for name in ("delivered_bytes", "decisions", OUTSIDE)}
+        counted = {"delivered_bytes": flow.get("delivered_bytes"), "decisions": subject.counter("decisions")}
+        counted[OUTSIDE] = flow.get(OUTSIDE)
         counted |= {"transfers": len(done or ()), "completion_mean_s": float(np.mean(done)) if done else math.nan}
-        rows.append({**head, **table.row(subject, names), **counted})
+        failed = {"error": backends.failure(flow)} if run.result.get("machine") else {}
+        rows.append({**head, **table.row(subject, names), **counted, **failed})
     return rows
 
 

@@ -18,14 +18,14 @@ from ccarena.core.terminal import Progress, again, progress_bar
 from ccarena.errors import CcarenaError, ConfigError, did_you_mean
 from ccarena.eval.compete import bottlenecks
 from ccarena.eval.compete.lineup import line_up, marked
-from ccarena.eval.compete.matches import Plan, counts, effort, lengths_s
+from ccarena.eval.compete.matches import Plan, effort, lengths_s
 from ccarena.eval.compete.matches import compete as run_matches
 from ccarena.eval.compete.page import competition_page
 from ccarena.eval.compete.paper_plots import HEAT_MAP, heat_map
 from ccarena.eval.compete.tables import Matrix, left_out, matrices, summarise
 from ccarena.pages import Page, paper_files, write
 from ccarena.scenarios import backends, row_plots
-from ccarena.scenarios.backends import SIM
+from ccarena.scenarios.backends import SIM, counts
 from ccarena.scenarios.entrants import EntrantLike
 from ccarena.traces.given import TraceLinks
 

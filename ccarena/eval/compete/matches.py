@@ -39,7 +39,7 @@ from ccarena.scenarios.real_time import check_rates
 
 __all__ = [
     *("GIVEN", "IN_REAL_TIME", "MOST_PACKETS", "SIMULATED"),
-    *("Effort", "Match", "Plan", "Seat", "compete", "counts", "effort", "lengths_s", "matches_of"),
+    *("Effort", "Match", "Plan", "Seat", "compete", "effort", "lengths_s", "matches_of"),
 ]
 
 MOST_PACKETS = 2e7
@@ -219,11 +219,6 @@ def lengths_s(plan: Plan) -> list[float]:
     plan.check()
     runs = _all_runs(plan, {entrant.label: entrant for entrant in plan.entrants})
     return [*(run.end_s for run in runs), *{text: run.end_s for run in runs for text in run.alone}.values()]
-
-
-def counts(row: Mapping[str, Any]) -> bool:
-    """Returns whether a row counts: the emulator kept its schedule, and no program failed."""
-    return bool(row.get("valid", True)) and not row.get("error")
 
 
 def _all_runs(plan: Plan, entrants: Mapping[str, Entrant]) -> list[_Run]:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ccarena.eval.compete.matches import counts
 from ccarena.eval.measure.sample import Interval, confidence_interval
 from ccarena.eval.measure.table import FIGURES
+from ccarena.scenarios.backends import counts
 
 __all__ = ["HEAD", "WIDE_HEAD", "Matrix", "cells", "left_out", "matrices", "number", "summarise", "wide_cells"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -80,6 +80,7 @@ def evaluate(
     backend: str = SIM,
     config: TrainConfig | None = None,
     executor: Executor | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> Evaluation:
     """Runs `policies`, the entrants `schemes` and constant actions of each policy's scheme over held-out links.
 
@@ -90,6 +91,7 @@ def evaluate(
     - `config`: the configuration of the only policy, whose own code may then be run for scores; an artifact's never is.
     - `progress(done, total)`: called after every link.
     - `executor`: what runs the links; None uses `threads` threads.
+    - `say`: called, in real time, with a sentence on how long the runs take, before the first one.
 
     Without a policy only the heuristics run. In the simulator, each policy and its artifact's rules without learning
     are also scored by its configuration's objective.
@@ -117,6 +119,10 @@ def evaluate(
     ]
     if not lineup:
         raise ConfigError("nothing to evaluate: name a policy or a scheme")
+    backends.check_runs(backend, lineup)
+    executor = executor or Threads(threads)
+    if say is not None and isinstance(executor, Threads) and backends.find(backend).real_time:
+        say(backends.time_needed(backend, [link.duration_s for link in links for _ in lineup], executor.count))
     watched = {sender.label: each.watched for each in judged for sender in (each.sender, *each.constants)}
     meta: dict[str, Any] = {
         "link_sets": names,
@@ -131,7 +137,7 @@ def evaluate(
     elif judged:
         meta["policies"] = [each.about() for each in judged]
     scored = [each.scored for each in judged if each.scored is not None] if backend == SIM else []
-    return run_lineup(links, lineup, meta, watched, executor or Threads(threads), progress, backend, scored)
+    return run_lineup(links, lineup, meta, watched, executor, progress, backend, scored)
 
 
 @dataclass(frozen=True)
@@ -357,6 +363,7 @@ def run_lineup(
     ran = [row for row in result.rows if row["scheme"] != ORACLE]
     result.warnings += _repeated(ran)
     result.warnings += outside_notes((row["scheme"], row.get(OUTSIDE)) for row in ran)
+    result.warnings += _failed(ran)
     late = sum(not row.get("valid", True) for row in ran)
     if late:
         result.warnings.append(
@@ -398,7 +405,9 @@ def _run_link(
         capacity = flow.capacity_mbps
         validity = backends.validity(result)
         row = {**about, "scheme": sender.label, **table.row(flow, names), **validity}
-        if not validity.get("valid", True):
+        if validity:
+            row["error"] = backends.failure(result["flows"][0])
+        if not backends.counts(row):
             runs.rows.append(row)
             continue
         reports = result["flows"][0].get("reports")
@@ -503,6 +512,19 @@ def _repeated(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     if not same:
         return []
     return [f"seeds change nothing on {', '.join(same)}: every one gave the same figures, so there is no interval"]
+
+
+def _failed(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns a warning for each entrant whose program failed in some runs."""
+    out = []
+    for scheme in dict.fromkeys(row["scheme"] for row in rows):
+        mine = [row for row in rows if row["scheme"] == scheme]
+        failed = [row for row in mine if row.get("error")]
+        if failed:
+            first = failed[0]
+            at = f"on {first['link']}, seed {first['seed']}: {first['error']}"
+            out.append(f"{scheme} failed in {len(failed)} of {len(mine)} runs, which no mean counts; {at}")
+    return out
 
 
 def _warnings(chosen: Sequence[Link]) -> list[str]:

@@ -12,6 +12,7 @@ from ccarena.core.plain_data import plain
 from ccarena.core.reader import parse_json, read_bytes
 from ccarena.errors import ConfigError
 from ccarena.eval.measure.table import Figure, figures_for
+from ccarena.scenarios.backends import counts
 
 __all__ = ["BEST_WINDOW", "ORACLE", "Evaluation"]
 
@@ -109,8 +110,8 @@ class Evaluation:
         return [row for row in self.valid_rows() if row["group"] == group and row["scheme"] == scheme]
 
     def valid_rows(self) -> list[dict[str, Any]]:
-        """Returns all rows except those of runs with a late emulator."""
-        return [row for row in self.rows if row.get("valid", True)]
+        """Returns all rows except those of runs with a late emulator, or of a program that failed."""
+        return [row for row in self.rows if counts(row)]
 
     def groups(self) -> list[str]:
         """Returns the groups in the order of their first row."""

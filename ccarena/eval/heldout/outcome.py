@@ -230,6 +230,7 @@ def evaluate(
             progress=bar,
             backend=backend,
             executor=executor,
+            say=(lambda line: print(line, file=sys.stderr)) if bar is not None else None,
         )
         files = [file for each in policies if (file := each.policy_file) is not None]
         trainings = [read_progress(file.parent / PROGRESS) for file in files]

@@ -25,6 +25,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 _Made = TypeVar("_Made")
 
+_OF_ITS_STACK = frozenset({"retransmitted_packets", "lost_packets", "timeouts", "decisions"})
+"""Counters of a sender that no packet on the link tells."""
+
 PACKETS = "packets"
 """The packets of every link (`record.packets`)."""
 SERIES = "series"
@@ -249,8 +252,9 @@ class Subject:
         return math.inf if self._entry.get("app", {"type": "bulk"})["type"] == "bulk" else self.base_rtt_ms
 
     def counter(self, name: str) -> Any:
-        """Returns one of the sender's counters as it is."""
-        return self._of_flow.get(name)
+        """Returns one of the sender's counters as it is; None if it is unknown, as of a program of somebody else."""
+        program = (self._entry.get("foreign") or {}).get("type") == "command"
+        return None if program and name in _OF_ITS_STACK else self._of_flow.get(name)
 
     def received_bytes(self, payload: bool) -> float:
         """Returns the IP bytes, or bytes of `payload`, that reached the flow's receiver in the window."""

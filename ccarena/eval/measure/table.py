@@ -211,7 +211,8 @@ def _losses(s: Subject) -> dict[str, float]:
 
 
 def _decisions_per_s(s: Subject) -> float:
-    return int(s.counter("decisions") or 0) / s.length_s if s.length_s > 0 else math.nan
+    decisions = s.counter("decisions")
+    return math.nan if decisions is None or s.length_s <= 0 else int(decisions) / s.length_s
 
 
 def _score(s: Subject) -> float:
