@@ -123,7 +123,11 @@ def is_entrant_file(path: str | Path) -> bool:
 
 def kernel_control(name: str) -> EntrantFile:
     """Returns the facts of the congestion control that the kernel's TCP calls `name`."""
-    about = {"title": f"{name} of the kernel's TCP", "version": platform.release(), "licence": "GPL-2.0"}
+    about: dict[str, Any] = {
+        "title": f"{name} of the kernel's TCP",
+        "version": platform.release(),
+        "licence": "GPL-2.0",
+    }
     return EntrantFile(Path(), f"kernel:{name}", "kernel", foreign={"type": "kernel", "name": name}, **about)
 
 

@@ -44,8 +44,8 @@ GIVEN = frozenset(
 )
 """Needs of figures that scenarios may meet; a figure whose needs its run does not meet is NaN."""
 COLUMNS = frozenset(
-    {*("scenario", "seed", "backend", "valid", "error", "flow", "scheme", "link", "time_s", "figure", "unit", "mean", "low"),
-     *("high", "n", "bytes", "fate", "sequence"), *FIGURES}
+    {*("scenario", "seed", "backend", "valid", "error", "flow", "scheme", "link", "time_s", "figure", "unit"),
+     *("mean", "low", "high", "n", "bytes", "fate", "sequence"), *FIGURES}
 )  # fmt: skip
 """Columns of tables, which no axis of a sweep may be called."""
 SHOWN = (

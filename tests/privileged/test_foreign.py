@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shutil
@@ -19,6 +20,7 @@ pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: program
 from ccarena import cli
 from ccarena.errors import CcarenaError, MachineError
 from ccarena.eval.compete.competition import compete
+from ccarena.eval.heldout.outcome import evaluate
 from ccarena.scenarios.backends import execute
 from ccarena.scenarios.entrants import parse
 from ccarena.scenarios.run import run
@@ -242,8 +244,11 @@ def test_tables_of_a_scenario_have_the_same_figures_for_programs(tmp_path: Path)
     path = tmp_path / "scenario.yaml"
     path.write_text(yaml.safe_dump(document))
     [row] = flow_rows(run(path, backend="kernel").runs)
-    assert row["scheme"] == "theirs"
+    assert row["scheme"] == "theirs" and row["error"] == ""
     assert row["throughput_mbps"] == pytest.approx(2.0, rel=0.3)
+    assert row["sent_packets"] == pytest.approx(500, rel=0.3)
+    for unknown in ("rtt_mean_ms", "timeouts", "retransmitted_packets", "lost_packets", "inferences_per_s"):
+        assert math.isnan(row[unknown]), unknown
     with pytest.raises(CcarenaError, match="run it in real time: --backend kernel"):
         run(path)
 
@@ -271,3 +276,18 @@ def test_a_program_competes_beside_ours_and_a_failed_one_counts_in_no_mean(
     assert "3 runs on kernel TCP, one at a time: about" in err
     assert "IN NO MEAN: 1 of 1 runs of dies + dies on 10mbps failed; dies: the sender ended with exit status 3" in out
     assert "failed; dies" in (tmp_path / "out" / "compete.html").read_text("utf-8")
+
+
+@pytest.mark.alone
+def test_a_program_is_evaluated_and_a_failed_one_counts_in_no_mean(tmp_path: Path) -> None:
+    (tmp_path / "dies").mkdir()
+    dies = entrant(tmp_path / "dies", name="dies", sender="python3 -c 'raise SystemExit(3)'")
+    found = evaluate(entrant(tmp_path), dies, link_sets=["slides"], seeds=1, duration_s=1, backend="kernel")
+    rows = {row["scheme"]: row for row in found.evaluation.rows}
+    assert rows["theirs"]["error"] == "" and rows["theirs"]["throughput_mbps"] == pytest.approx(2.0, rel=0.2)
+    assert rows["dies"]["error"].startswith("the sender ended with exit status 3")
+    assert "dies" not in set(found.summary()["scheme"])
+    [warning] = [text for text in found.evaluation.warnings if text.startswith("dies")]
+    assert warning.startswith("dies failed in 1 of 1 runs, which no mean counts; on 48 Mbit/s, 30 ms, seed 0: the sen")
+    with pytest.raises(CcarenaError, match=r'theirs\.yaml": a program, which does not run in the simulator'):
+        evaluate(entrant(tmp_path), link_sets=["slides"], seeds=1, duration_s=1)

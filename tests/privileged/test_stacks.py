@@ -33,9 +33,10 @@ def stack(request: pytest.FixtureRequest) -> str:
 
 
 def flow_of(name: str, **env: str) -> dict[str, Any]:
-    make = find_stack(name)
-    assert make is not None
-    flow = make()
+    found = find_stack(name)
+    assert found is not None
+    stack, control = found
+    flow = stack.flow(control)
     flow["foreign"]["env"] |= env
     return flow
 
