@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +18,17 @@ from ccarena.core.plain_data import plain
 from ccarena.core.terminal import again, command_line, print_table, progress_bar
 from ccarena.errors import ConfigError, did_you_mean
 from ccarena.eval.leaderboard import exchange
+from ccarena.eval.leaderboard.groups import GROUPS, STACKS, backend_of, expand, not_here
 from ccarena.eval.leaderboard.links import SCENARIO
 from ccarena.eval.leaderboard.ranking import OVERALL
-from ccarena.eval.leaderboard.run import Board, ranking_of
+from ccarena.eval.leaderboard.run import Board, failures_of, ranking_of
 from ccarena.eval.leaderboard.run import run as run_board
 from ccarena.eval.leaderboard.serve import SUBMISSIONS, TOKEN, Inbox, serve
 from ccarena.eval.leaderboard.site import write_site
+from ccarena.eval.leaderboard.stack_links import DURATION_S, SEEDS, STACK_LINKS
 from ccarena.eval.leaderboard.store import DEFAULT, Store
 from ccarena.executors import Threads
-from ccarena.scenarios.backends import BACKENDS, SIM
+from ccarena.scenarios.backends import BACKENDS, KERNEL, SIM
 from ccarena.scenarios.entrants import GRAMMAR, POLICY_HELP, named_file
 
 __all__ = ["UNUSED", "add_parser", "run"]
@@ -54,13 +58,18 @@ def add_parser(subparsers: Any, **options: Any) -> None:
     grammar = {"formatter_class": argparse.RawDescriptionHelpFormatter, "epilog": GRAMMAR}
     sub = action("run", "run what the store lacks, and rank what it has", **grammar)
     sub.add_argument(
-        "--traces", nargs="*", default=["presets"], metavar="SET",
-        help="presets (generated, the default), a set that was fetched (mahimahi, nyc-lte), names, files or folders; "
-        "no value beside --scenario: none",
+        "--traces", nargs="*", metavar="SET",
+        help="presets (generated, the default), stacks (three links, the default of that group), a set that was "
+        "fetched (mahimahi, nyc-lte), names, files or folders; no value beside --scenario: none",
     )  # fmt: skip
     sub.add_argument(
         "--scenario", action="append", default=[], metavar="FILE",
         help='scenario in which each entrant takes the place of the flow "entrant", else of the first; ranked apart',
+    )  # fmt: skip
+    sub.add_argument(
+        "--entrants", nargs="+", metavar="ENTRANT",
+        help=f"these entrants alone, instead of --schemes and --policies; also groups: {', '.join(GROUPS)} (stacks: "
+        "installed programs of others and the kernel's congestion controls, in real time)",
     )  # fmt: skip
     sub.add_argument("--schemes", nargs="*", metavar="ENTRANT", help="(every scheme without a policy, without aliases)")
     sub.add_argument(
@@ -72,10 +81,14 @@ def add_parser(subparsers: Any, **options: Any) -> None:
     sub.add_argument(
         "--buffers", nargs="+", type=int, default=[100, 1000], metavar="PACKETS", help="queue limits (100 1000)"
     )
-    sub.add_argument("--duration-s", type=float, default=60.0, metavar="S", help="length of every run (60)")
-    sub.add_argument("--seeds", type=int, default=5, metavar="N", help="repetitions alone (5)")
+    sub.add_argument(
+        "--duration-s", type=float, metavar="S", help=f"length of every run (60; of the group stacks {DURATION_S:g})"
+    )
+    sub.add_argument("--seeds", type=int, metavar="N", help=f"repetitions alone (5; of the group stacks {SEEDS})")
     sub.add_argument("--meeting-seeds", type=int, metavar="N", help="repetitions of every pair (2; in real time 0)")
-    sub.add_argument("--backend", choices=BACKENDS, default=SIM, help=f"backend of the runs ({SIM})")
+    sub.add_argument(
+        "--backend", choices=BACKENDS, help=f"backend of the runs ({SIM}; {KERNEL} if a program of others takes part)"
+    )
     sub.add_argument("--threads", type=int, metavar="N", help="runs at once (2; in real time 1)")
     executors.add_options(sub)
 
@@ -163,23 +176,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    board = Board(
-        args.traces,
-        args.schemes,
-        args.policies,
-        args.delays_ms,
-        args.buffers,
-        args.duration_s,
-        args.seeds,
-        args.meeting_seeds,
-        args.backend,
-        args.scenario,
-    )
-    threads = args.threads if args.threads is not None else BACKENDS[args.backend].at_once(2)
+    board = _board(args)
+    threads = args.threads if args.threads is not None else BACKENDS[board.backend].at_once(2)
     try:
         with progress_bar("leaderboard", "cells") as bar:
             executor = executors.of_options(args, Threads(threads))
-            done = run_board(board, args.store, threads=threads, progress=bar, executor=executor)
+            done = run_board(board, args.store, threads=threads, progress=bar, executor=executor, say=_to_stderr)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted; finished cells are kept in {args.store}; {again()}") from None
     with Store(args.store) as store:
@@ -187,12 +189,42 @@ def _run(args: argparse.Namespace) -> int:
     print(f"{done.cells:,} cells: {done.ran:,} ran now, {done.cells - done.ran:,} were there ({args.store})")
     if done.invalid:
         print(f"{done.invalid:,} runs are INVALID, because the emulator was late: they count nowhere; run this again")
-    for sentence in done.left_out:
+    for sentence in filter(None, (*done.left_out, not_here(args.entrants or ()))):
         print(sentence)
     with Store(args.store, read_only=True) as store:
         for group in (OVERALL, *([SCENARIO] if args.scenario else [])):
-            _print(store, store.group(group), group, args.backend)
+            _print(store, store.group(group), group, board.backend)
+        for sentence in failures_of(store, board.backend):
+            print(f"FAILED: {sentence}")
     return 0
+
+
+def _board(args: argparse.Namespace) -> Board:
+    """Returns the board that options ask for, with the defaults of the group `stacks` if it takes part."""
+    given = {
+        "traces": args.traces,
+        "schemes": args.schemes,
+        "policies": args.policies,
+        "delays_ms": args.delays_ms,
+        "buffers_packets": args.buffers,
+        "duration_s": args.duration_s,
+        "seeds": args.seeds,
+        "meeting_seeds": args.meeting_seeds,
+        "scenarios": args.scenario,
+    }
+    usual = Board()
+    if args.entrants is not None:
+        if args.schemes is not None or args.policies is not None:
+            raise ConfigError("--entrants beside --schemes or --policies; name all entrants by --entrants")
+        given |= {"schemes": expand(args.entrants), "policies": ()}
+        if STACKS in args.entrants:
+            usual = Board(traces=(STACK_LINKS,), duration_s=DURATION_S, seeds=SEEDS)
+    given["backend"] = args.backend or backend_of(given["schemes"] or ())
+    return replace(usual, **{name: value for name, value in given.items() if value is not None})
+
+
+def _to_stderr(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)
 
 
 def _rank(args: argparse.Namespace) -> int:
@@ -207,6 +239,8 @@ def _rank(args: argparse.Namespace) -> int:
             print(json.dumps(plain(ranking), indent=1))
             return 0
         _print(store, ranking["groups"][args.group], args.group, args.backend)
+        for sentence in failures_of(store, args.backend):
+            print(f"FAILED: {sentence}")
     return 0
 
 

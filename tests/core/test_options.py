@@ -146,6 +146,7 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--store": more("leaderboard run", "--store other.db"),
         "--traces": more("leaderboard run", "--traces up.trace"),
         "--scenario": more("leaderboard run", "--scenario own.yaml"),
+        "--entrants": more("leaderboard run", "--entrants cubic"),
         "--schemes": more("leaderboard run", "--schemes cubic"),
         "--policies": more("leaderboard run", "--policies policy.safetensors"),
         "--delays-ms": more("leaderboard run", "--delays-ms 7"),

@@ -46,10 +46,12 @@ class Measured:
     cell: Cell
     figures: dict[str, float] = field(default_factory=dict)
     valid: bool = True
-    """False if the emulator was late: the figures then count nowhere."""
+    """False if the emulator was late, or a program failed: the figures then count nowhere."""
     lateness_p99_ms: float | None = None
     series: dict[str, Any] | None = None
     """Series over time: `bin_s`, `capacity_mbps`, `rate_mbps`, `queueing_delay_ms`."""
+    error: str = ""
+    """What went wrong with a program of somebody else; empty if nothing did."""
     machine: str | None = None
     """Machine that another store names; None for this one."""
 

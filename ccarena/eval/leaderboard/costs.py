@@ -29,8 +29,10 @@ disturbed.
 
 
 def cpu_ns(entrant: Ranked) -> float | None:
-    """Returns the CPU time of an entrant's decision, ns; None if it is computed from each link's capacity."""
-    if entrant.computed:
+    """Returns the CPU time of an entrant's decision, ns; None if it is computed from each link's capacity, or is a
+    program of somebody else.
+    """
+    if entrant.computed or entrant.sender.theirs is not None:
         return None
     if entrant.kind == "policy":
         return _inference_ns(Path(str(entrant.sender.policy)))

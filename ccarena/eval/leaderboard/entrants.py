@@ -32,6 +32,7 @@ from ccarena.policies.curve import Curve
 from ccarena.policies.spec import Spec
 from ccarena.policies.trained_by import configuration_of, rule_of
 from ccarena.runs.run_folder import policy_in
+from ccarena.scenarios.entrant_files import EntrantFile
 from ccarena.scenarios.entrants import Entrant, distinct, of_file, parse
 from ccarena.scenarios.schemes import heuristics, registered
 from ccarena.traces.held_out import derives_from
@@ -141,7 +142,7 @@ def line_up(given: Iterable[Entrant], known: Mapping[str, Sequence[Mapping[str, 
     out = []
     for entrant in given:
         if entrant.policy_file is None:
-            out.append(_scheme(entrant))
+            out.append(_scheme(entrant) if entrant.theirs is None else _foreign(entrant, entrant.theirs))
             continue
         trained = artifact.load(entrant.policy_file)
         own = digest(entrant.policy_file.read_bytes())
@@ -196,6 +197,21 @@ def _scheme(entrant: Entrant) -> Ranked:
         trained_on=tuple(tuned),
         card="\n\n".join(part for part in said if part),
     )
+
+
+def _foreign(entrant: Entrant, theirs: EntrantFile) -> Ranked:
+    """Returns a congestion control of somebody else; its digest has its file, programs and version, not their place."""
+    facts = {
+        "Version": theirs.version,
+        "Licence": theirs.licence,
+        "How to get it": theirs.obtain,
+        "Limit": theirs.bound,
+    }
+    said = [f"{name}: {text}" for name, text in facts.items() if text]
+    fields = {key: value for key, value in entrant.flow.items() if key != "foreign"}
+    card = "\n\n".join([f"# {entrant.label}", *filter(None, [theirs.title]), *said])
+    own = _digest({"theirs": theirs.digest, "fields": fields})
+    return Ranked(entrant.label, "scheme", END_TO_END, own, entrant, card=card)
 
 
 def _policy(entrant: Entrant, trained: artifact.Artifact, own: str, rules: tuple[Mapping[str, Any], ...]) -> Ranked:

@@ -49,6 +49,11 @@ class Task:
     series: bool = False
     """Store series over time."""
 
+    @property
+    def alone(self) -> bool:
+        """Returns whether each entrant runs alone."""
+        return self.cells[0].opponent is None
+
 
 def tasks_of(cells: Sequence[Cell]) -> list[Task]:
     """Returns `cells` in tasks, in their order. Series are stored of the first seed of entrants alone."""
@@ -58,7 +63,10 @@ def tasks_of(cells: Sequence[Cell]) -> list[Task]:
     out = []
     for (_, seed, kind), mine in groups.items():
         if kind != TOGETHER:
-            out.append(Task(mine[0].place, seed, tuple(mine), series=seed == 0))
+            # In real time no run alone is shared, and what is finished is stored at once.
+            one_by_one = backends.find(mine[0].backend).real_time
+            for cells_ in [(cell,) for cell in mine] if one_by_one else [tuple(mine)]:
+                out.append(Task(mine[0].place, seed, cells_, series=seed == 0))
             continue
         pairs: dict[tuple[str, ...], list[Cell]] = {}
         for cell in mine:  # a pair's two cells are one run
@@ -73,9 +81,7 @@ def tasks_of(cells: Sequence[Cell]) -> list[Task]:
 
 def measure(task: Task) -> list[Measured]:
     """Runs a task. The same task gives the same figures. Raises what the backend does."""
-    if task.cells[0].opponent is not None:
-        return _together(task)
-    return _alone(task)
+    return _alone(task) if task.alone else _together(task)
 
 
 def _alone(task: Task) -> list[Measured]:
@@ -113,7 +119,8 @@ def _of_run(cell: Cell, run: Run, flow: Subject, series: bool) -> Measured:
     figures = row(flow, solo())
     if cell.place.trace.moves == SCENARIO:
         figures[SCORE] = own_score(figures, flow.base_rtt_ms)
-    return Measured(cell, figures, run.valid, run.lateness_p99_ms, over_time)
+    error = backends.failure(run.result["flows"][flow.flow]) if flow.flow is not None else ""
+    return Measured(cell, figures, run.valid and not error, run.lateness_p99_ms, over_time, error)
 
 
 def _one_rtt_late(cell: Cell, link: held_out.Link, capacity: NDArray[np.float64], series: bool) -> Measured:
@@ -165,12 +172,13 @@ def _together(task: Task) -> list[Measured]:
         assert cell.opponent is not None
         mine = rows[cell.entrant.digest, cell.opponent.digest]
         late_ms = max((one["lateness_p99_ms"] for one in mine if "valid" in one), default=None)
-        valid = all(one.get("valid", True) for one in mine)
-        out.append(
-            Measured(
-                cell, {name: _mean([one.get(name, math.nan) for one in mine]) for name in meeting()}, valid, late_ms
-            )
-        )
+        valid = all(backends.counts(one) for one in mine)
+        error = next((one["error"] for one in mine if one.get("error")), "")
+        # Rows name competitors by their digests.
+        for ranked in (cell.entrant, cell.opponent):
+            error = error.replace(ranked.digest, ranked.label)
+        figures = {name: _mean([one.get(name, math.nan) for one in mine]) for name in meeting()}
+        out.append(Measured(cell, figures, valid, late_ms, error=error))
     return out
 
 

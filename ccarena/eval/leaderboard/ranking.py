@@ -34,6 +34,8 @@ from ccarena.traces.held_out import derives_from
 __all__ = ["OVERALL", "UNSEEN", "Row", "better", "describe", "groups_of", "rank", "seen_by"]
 
 OVERALL, UNSEEN = "all traces", "traces that nobody was trained on"
+MISSING = "runs are missing"
+"""Reason why an entrant has no rank."""
 RESAMPLES = 1000
 FEW_TRACES = 6
 LEAST_DELAY_MS = 0.1
@@ -288,4 +290,4 @@ def _why(entrant: Mapping[str, Any], group: Sequence[Mapping[str, Any]], whole: 
     if seen:
         named = ", ".join(seen[:3]) + (f" and {len(seen) - 3} more" if len(seen) > 3 else "")
         return f"trained on {named}" if len(group) > 1 else "trained on this trace"
-    return "" if whole else "runs are missing"
+    return "" if whole else MISSING

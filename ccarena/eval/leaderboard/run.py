@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from ccarena import _core
 from ccarena.core.terminal import Progress
 from ccarena.errors import ConfigError
 from ccarena.eval.leaderboard.cells import Cell, cells_of
 from ccarena.eval.leaderboard.costs import cpu_ns
 from ccarena.eval.leaderboard.entrants import Ranked, default_schemes, entrants_of, line_up
 from ccarena.eval.leaderboard.links import CLASSES, PRESETS, Place, places, traces_of
-from ccarena.eval.leaderboard.measure import measure, tasks_of
-from ccarena.eval.leaderboard.ranking import describe, rank
+from ccarena.eval.leaderboard.measure import Task, measure, tasks_of
+from ccarena.eval.leaderboard.ranking import MISSING, describe, rank
 from ccarena.eval.leaderboard.scenarios import ScenarioPlace, check_entrants, scenario_places
+from ccarena.eval.leaderboard.stack_links import STACK_LINKS, stack_places
 from ccarena.eval.leaderboard.store import DEFAULT, Store
 from ccarena.executors import Executor, Threads
 from ccarena.scenarios import backends
 from ccarena.scenarios.backends import SIM
 from ccarena.scenarios.entrants import parse
 
-__all__ = ["Board", "Done", "run"]
+__all__ = ["Board", "Done", "failures_of", "ranking_of", "run"]
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,11 @@ class Board:
     def places(self) -> list[Place]:
         """Returns the places where every entrant runs alone. Raises ConfigError or TraceError."""
         own = scenario_places(self.scenarios)
-        if own and not self.traces:
-            return list(own)
-        return [*places(traces_of(self.traces), self.delays_ms, self.buffers_packets, self.duration_s), *own]
+        fixed = stack_places(self.duration_s) if STACK_LINKS in self.traces else []
+        rest = [text for text in self.traces if text != STACK_LINKS]
+        if (own or fixed) and not rest:
+            return [*fixed, *own]
+        return [*fixed, *places(traces_of(rest), self.delays_ms, self.buffers_packets, self.duration_s), *own]
 
     def cells(self, where: Sequence[Place], entrants: Sequence[Ranked]) -> list[Cell]:
         """Returns every cell. Pairs meet on the first trace of each class, with the first delay and buffer.
@@ -70,18 +72,12 @@ class Board:
         return cells_of(where, entrants, self.seeds, self.backend, _first_of_each_class(where), meeting_seeds)
 
     def entries(self) -> list[str]:
-        """Returns the schemes of the board. Raises ConfigError for one that the backend cannot run."""
-        if not backends.find(self.backend).real_time:
-            return default_schemes() if self.schemes is None else list(self.schemes)
-        lacking = {router["name"] for router in _core.routers() if not router["on_the_wire"]}
+        """Returns the entrants of the board that are no `policies`. Raises ConfigError for one that the backend cannot
+        run.
+        """
         if self.schemes is None:
-            return [entry for entry in default_schemes() if entry not in lacking]
-        for entry in self.schemes:
-            if (name := parse(entry).scheme) in lacking:
-                raise ConfigError(
-                    f"--schemes {entry}: signals of {name} routers have no place in the packets of --backend "
-                    f"{self.backend}; leave it out, or run it with --backend {SIM}"
-                )
+            return [entry for entry in default_schemes() if not backends.refusal(self.backend, {"scheme": entry})]
+        backends.check_runs(self.backend, map(parse, self.schemes))
         return list(self.schemes)
 
 
@@ -94,6 +90,8 @@ class Done:
     ran: int
     invalid: int
     """Number of new runs whose emulator was late."""
+    failed: int = 0
+    """Number of new runs in which a program failed."""
     left_out: tuple[str, ...] = ()
     """Sentences on scenarios that do not take all entrants."""
 
@@ -105,13 +103,18 @@ def run(
     threads: int = 2,
     progress: Progress | None = None,
     executor: Executor | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> Done:
     """Runs the cells of `board` that the `store` lacks, and ranks the store's results.
 
     Results are stored at once, so that an interrupted run continues where it stopped. An invalid run is stored as such
-    and tried again, `backends.ATTEMPTS` times in all. `executor` runs tasks (None: `threads` threads of this process);
-    it needs the files of policies and traces. `progress(done, total)` counts cells. Raises ConfigError, PolicyError or
-    TraceError before anything runs, and what the backend does.
+    and tried again by the next call, `backends.ATTEMPTS` times in all.
+
+    - `executor` runs tasks (None: `threads` threads of this process). It needs the files of policies and traces.
+    - `progress(done, total)` counts cells.
+    - `say` is called, in real time, with a sentence on how long the runs take.
+
+    Raises ConfigError, PolicyError or TraceError before anything runs, and what the backend does.
     """
     if threads < 1:
         raise ConfigError(f"--threads {threads}: expected at least 1")
@@ -126,26 +129,51 @@ def run(
         costs = {e.digest: cost for e in entrants if e.digest not in known and (cost := cpu_ns(e)) is not None}
         open_store.keep(entrants, costs)
         tasks = tasks_of([cell for cell in cells if cell.key in lacking])
-        done = invalid = 0
+        if say is not None and (needed := _time_needed(board, tasks, threads)):
+            say(needed)
+        done = invalid = failed = 0
         # The simulator releases the interpreter's lock, so that threads are enough to use every core.
         with closing((executor or Threads(threads)).run(measure, tasks)) as finished:
             for each in finished:
                 measured = each.result()
                 open_store.add(measured)
                 done += len(measured)
-                invalid += sum(not one.valid for one in measured)
+                failed += sum(bool(one.error) for one in measured)
+                invalid += sum(not one.valid and not one.error for one in measured)
                 if progress is not None:
                     progress(done, len(lacking))
         if done or open_store.ranking() is None:
             open_store.keep_ranking(ranking_of(open_store, board.backend))
-    return Done(len(cells), done, invalid, tuple(filter(None, said)))
+    return Done(len(cells), done, invalid, failed, tuple(filter(None, said)))
 
 
 def ranking_of(store: Store, backend: str = SIM) -> dict[str, Any]:
     """Returns the ranking of everything in a store that was run on a backend."""
     ranking = {"backend": backend, **rank(store.scores(backend), store.places(), store.entrants())}
     describe(ranking, store.means(backend=backend), store.means(alone=False, backend=backend))
+    failed = {(each["entrant"], each["place"]) for each in store.failures(backend)}
+    for group in ranking["groups"].values():
+        for row in group["rows"]:
+            if row["why"] == MISSING and any((row["entrant"], place) in failed for place in group["places"]):
+                row["why"] = "failed in some runs"
     return ranking
+
+
+def failures_of(store: Store, backend: str) -> list[str]:
+    """Returns a sentence on each entrant whose program failed: in how many runs, and how it did first."""
+    found: dict[str, list[str]] = {}
+    for each in store.failures(backend):
+        found.setdefault(each["label"], []).append(each["error"])
+    return [
+        f"{label} failed in {'1 run' if len(errors) == 1 else f'{len(errors)} runs'}, which no mean counts: {errors[0]}"
+        for label, errors in found.items()
+    ]
+
+
+def _time_needed(board: Board, tasks: Sequence[Task], threads: int) -> str:
+    # Of a pair, both orders of starting are run, and each flow alone in each of its places.
+    lengths = [length for task in tasks for length in [task.place.duration_s] * (len(task.cells) if task.alone else 6)]
+    return backends.time_needed(board.backend, lengths, threads)
 
 
 def _first_of_each_class(where: Sequence[Place]) -> list[Place]:

@@ -26,6 +26,7 @@ from ccarena.eval.leaderboard.entrants import ORACLE
 from ccarena.eval.leaderboard.figures import BESIDE, TERMS, definitions, heading, solo
 from ccarena.eval.leaderboard.links import SCENARIO
 from ccarena.eval.leaderboard.ranking import OVERALL, seen_by
+from ccarena.eval.leaderboard.run import failures_of
 from ccarena.eval.leaderboard.store import Store
 from ccarena.eval.measure.table import FIGURES
 from ccarena.pages import Block, Callout, Cell, Choice, Details, Items, Page, Section, Table, Text, render
@@ -197,10 +198,9 @@ class Site:
             said += self._beside(number, entrant, groups)
         out: list[Block] = [Items(said)] if said else []
         if invalid:
-            out.append(
-                Callout("partly", f"{invalid:,} runs are invalid, because the emulator was late, and count nowhere")
-            )
-        return out
+            why = "because the emulator was late or a program failed"
+            out.append(Callout("partly", f"{invalid:,} runs are invalid, {why}, and count nowhere"))
+        return out + [Callout("partly", each) for each in failures_of(self._store, self._backend)]
 
     def _beside(self, number: int, entrant: Mapping[str, Any], groups: Mapping[str, Any]) -> list[str]:
         """Returns sentences that compare a policy with its baselines, over all traces."""
@@ -387,10 +387,16 @@ class Site:
         series = self._store.courses_of(number, self._backend)
         runs: dict[int, list[list[Any]]] = {}
         names = solo()
-        columns = ("entrant", "seed", "valid", "version", "machine", *names)
+        columns = ("entrant", "seed", "valid", "error", "version", "machine", *names)
         for run in self._store.runs_at(number, self._backend, names=columns):
             figures = [None if run[name] is None else round(run[name], FIGURES[name].digits) for name in names]
-            about = [run["seed"], "yes" if run["valid"] else "NO: late", *figures, run["version"], run["machine"]]
+            about = [
+                run["seed"],
+                "yes" if run["valid"] else f"NO: {run['error'] or 'late'}",
+                *figures,
+                run["version"],
+                run["machine"],
+            ]
             runs.setdefault(run["entrant"], []).append(about)
         figure = drawing.over_time_of(place["name"], series, self._entrants, []) if series else None
         data = {

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ccarena import __version__
 from ccarena.core.files import digest
 from ccarena.core.machine import processor, usable_cores
+from ccarena.core.terminal import visible
 from ccarena.errors import ConfigError, MissingDependencyError
 from ccarena.eval.leaderboard.cells import Measured
 from ccarena.eval.leaderboard.entrants import Ranked
@@ -35,6 +36,8 @@ OWN = "own"
 """Origin of runs of this store's machines; imported ones have the name of their source."""
 JSON = ("trained_on", "rules", "curve")
 """Columns of an entrant that hold JSON."""
+LONGEST_ERROR = 1000
+"""Longest stored message of a program that failed."""
 _RANKING = "ranking: "
 """Prefix of the notes of a ranking, before the group's name."""
 _COMMANDS = "commands"
@@ -71,7 +74,7 @@ def _schema(figures: tuple[str, ...]) -> MetaData:
         "runs",
         **{"id": whole, "key": text, "place": whole, "entrant": whole, "opponent": whole, "seed": whole},
         **{"scenario": text, "backend": text, "version": text, "machine": text, "origin": text},
-        **{"valid": sa.Boolean, "attempts": whole, "lateness_p99_ms": real},
+        **{"valid": sa.Boolean, "attempts": whole, "lateness_p99_ms": real, "error": text},
         **dict.fromkeys(figures, real),
     )
     table("courses", run=whole, series=text)
@@ -161,6 +164,7 @@ class Store:
                     **{"seed": cell.seed, "scenario": cell.scenario, "backend": cell.backend},
                     **{"version": __version__, "machine": each.machine or machine(), "origin": origin},
                     **{"valid": each.valid, "attempts": 1, "lateness_p99_ms": each.lateness_p99_ms},
+                    "error": visible(each.error)[:LONGEST_ERROR] or None,
                     **{name: _finite(each.figures.get(name)) for name in stored()},
                 }
                 run = self._insert_run(connection, row)
@@ -286,6 +290,13 @@ class Store:
         query = query.where(runs.c.valid, runs.c.opponent.is_(None), runs.c.backend == backend)
         with self._reading() as connection:
             return [(p, e, s, x) for p, e, s, x in connection.execute(query) if x is not None]
+
+    def failures(self, backend: str) -> list[dict[str, Any]]:
+        """Returns `entrant`, its `label`, `place`, `seed` and `error` of every run in which a program failed."""
+        runs, entrants = self._tables["runs"], self._tables["entrants"]
+        columns = (runs.c.entrant, entrants.c.label, runs.c.place, runs.c.seed, runs.c.error)
+        query = self._sa.select(*columns).join(entrants, entrants.c.id == runs.c.entrant)
+        return self._rows(query.where(runs.c.error.is_not(None), runs.c.backend == backend).order_by(runs.c.id))
 
     def all_runs(self) -> Iterator[dict[str, Any]]:
         """Yields every run with its place, entrant and opponent by digest, in the order of the keys."""

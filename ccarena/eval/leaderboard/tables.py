@@ -104,6 +104,7 @@ _RUN: Mapping[str, Check] = {
     "valid": flag,
     "attempts": number(1, 1_000, whole=True),
     "lateness_p99_ms": or_none(number(0, 1e9)),
+    "error": or_none(text(2_000)),
 }
 """The columns of a run before its figures."""
 _TEXT = frozenset(("key", "place", "entrant", "opponent", "scenario", "backend", "version", "machine"))

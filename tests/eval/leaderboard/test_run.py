@@ -61,7 +61,7 @@ def test_what_was_finished_is_kept(
         return whole(task)
 
     monkeypatch.setattr("ccarena.eval.leaderboard.run.measure", cut)
-    monkeypatch.setattr("ccarena.commands.leaderboard.Board", lambda *_: SMALL)
+    monkeypatch.setattr("ccarena.commands.leaderboard._board", lambda _: SMALL)
     assert cli.main(["leaderboard", "run", "--store", str(path), "--threads", "1"]) == cli.INTERRUPTED
     goes_on = f"go on with: ccarena leaderboard run --store {path} --threads 1"
     said = f"error: interrupted; finished cells are kept in {path}; {goes_on}\n"
@@ -128,7 +128,7 @@ def test_what_has_no_place_in_real_packets_is_refused(tmp_path: Path, capsys: py
         words = ["leaderboard", "run", "--backend", backend, "--schemes", "cubic", "abc", "--store", store]
         assert cli.main(words) == 2
         said = capsys.readouterr().err
-        assert "--schemes abc: signals of abc routers have no place in the packets" in said and "--backend sim" in said
+        assert 'entrant "abc": signals of abc routers have no place in the packets' in said and "--backend sim" in said
         everyone = Board(backend=backend).entries()
         assert "cubic" in everyone and not {"abc", "xcp"} & set(everyone)
     assert not Path(store).exists() and {"abc", "xcp"} <= set(Board().entries())
