@@ -26,7 +26,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
 _TEXTS = ("title", "version", "licence", "obtain", "bound")
 _LISTS = ("needs", "tools", "packages")
 _ABOUT = ("name", "kind", *_TEXTS, *_LISTS)
-_PROGRAMS = ("ready", "ready_within_s", "env", "memory_mb", "processes", "controls")
+_PROGRAMS = ("ready", "ready_within_s", "env", "memory_mb", "processes", "controls", "certificate")
 CONTROL = "CCARENA_CONTROL"
 """Environment variable that names the chosen one of the file's `controls`."""
 _FIELDS: dict[str, tuple[str, ...]] = {
@@ -36,6 +36,15 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     "quic": ("server", "client", "direction", *_PROGRAMS),
 }
 _PLACEHOLDERS = ("control", "sender", "receiver", "port", "duration_s", "flow", "role", "folder", "scratch", "bytes")
+_OPENSSL = r"""set -eu
+printf "[req]\ndistinguished_name=dn\nx509_extensions=v3\n[dn]\n" >openssl.cnf
+printf "[v3]\nsubjectAltName=DNS:stack\nbasicConstraints=CA:FALSE\n" >>openssl.cnf
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=stack \
+  -config openssl.cnf -keyout key.pem -out cert.pem 2>openssl.log || { cat openssl.log; exit 1; }
+exec "$@"
+"""
+CERTIFICATE = ["sh", "-c", _OPENSSL, "sh"]
+"""Words before a command, which make its certificate for the host "stack", not yet trusted by anybody."""
 _READY = ("tcp", "udp")
 _UPLOAD, _DOWNLOAD = "upload", "download"
 
@@ -153,12 +162,22 @@ def read_entrant_file(path: str | Path) -> EntrantFile:
     told: dict[str, Any] = {key: _text(data, key, path) for key in _TEXTS}
     told |= {key: _list(data, key, path) for key in (*_LISTS, "controls")}
     foreign = _foreign(kind, data, path)
+    if _wants_certificate(data, path):
+        foreign[foreign.get("listens", "receiver")][:0] = CERTIFICATE
+        told["needs"] += ("openssl",)
     if not told["controls"] and any("{control}" in word for word in _commands(foreign)):
         raise ConfigError(f"{path}: {{control}} is in a command; expected `controls`, the list of what it may be")
     for control in told["controls"]:
         if not _NAME.fullmatch(control):
             raise ConfigError(f"{path}: controls: {control!r}: expected up to 60 letters, digits and . _ -")
     return EntrantFile(path, name, kind, foreign=foreign, **told)
+
+
+def _wants_certificate(data: Mapping[str, Any], path: Path) -> bool:
+    value = data.get("certificate", False)
+    if not isinstance(value, bool):
+        raise ConfigError(f"{path}: certificate = {value!r}: expected true or false")
+    return value
 
 
 def _commands(foreign: Mapping[str, Any]) -> list[str]:

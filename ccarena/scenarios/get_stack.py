@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ccarena.core.files import check_writable
-from ccarena.core.terminal import duration, heartbeat
+from ccarena.core.terminal import heartbeat
 from ccarena.errors import MachineError
 from ccarena.scenarios.stacks import Stack, home
 
@@ -53,6 +53,7 @@ def get_stack(stack: Stack, into: Path | None = None) -> Got:
     _get_programs(stack)
     if stack.recipe:
         check_writable(place)
+        place.mkdir(parents=True, exist_ok=True)
         with _alone(place):
             _build(stack)
     if lacks := stack.lacks:
@@ -92,7 +93,7 @@ def _get_programs(stack: Stack) -> None:
 
 
 def _build(stack: Stack) -> None:
-    part = stack.folder.with_name(f".{stack.name}.tmp")
+    part = stack.folder.with_name(f".{stack.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     try:
         for path in stack.sources:
@@ -134,11 +135,7 @@ BUILDS: dict[str, Callable[[Stack, Path, Path], None]] = {"cargo": _cargo, "go":
 
 def _run(stack: Stack, words: list[str], env: Mapping[str, str], folder: Path | None, log: Path) -> None:
     """Runs a command of a build. Raises MachineError, with the last lines that it printed, if it fails."""
-    began = time.monotonic()
-    with (
-        open(log, "ab") as output,
-        heartbeat(lambda: f"{stack.name}: {words[0]}, {duration(time.monotonic() - began)}"),
-    ):
+    with open(log, "ab") as output, heartbeat(lambda: f"{stack.name}: {Path(words[0]).name}"):
         done = subprocess.run(
             words, cwd=folder, env={**os.environ, **env}, stdin=subprocess.DEVNULL, stdout=output, stderr=output
         )

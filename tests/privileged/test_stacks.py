@@ -56,4 +56,8 @@ def test_the_emulator_counts_what_the_stack_itself_has_received(stack: str, tmp_
     assert "error" not in flow, flow["error"]
     if not STACKS[stack].entrant.bound:
         assert flow["delivered_bytes"] > 0.5 * 24e6 / 8 * SECONDS
-    assert flow["delivered_bytes"] == pytest.approx(received.stat().st_size, rel=0.05)
+    # The emulator counts TCP's payload. In UDP's payload the stack has headers. Data behind a hole, at most a window,
+    # has not been received in order.
+    headers, window = (0.02, 0) if flow_of(stack)["foreign"]["ready"]["type"] == "tcp" else (0.05, 200_000)
+    counted = received.stat().st_size
+    assert abs(flow["delivered_bytes"] - counted) < headers * flow["delivered_bytes"] + window
