@@ -177,6 +177,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     board = _board(args)
+    args.backend = board.backend
     threads = args.threads if args.threads is not None else BACKENDS[board.backend].at_once(2)
     try:
         with progress_bar("leaderboard", "cells") as bar:
