@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from ccarena.errors import ConfigError, ScenarioError
+from ccarena.scenarios.backends import check_runs
+from ccarena.scenarios.entrant_files import is_entrant_file
 from ccarena.scenarios.entrants import Entrant, find_policy, parse, rule_file, say
 from ccarena.scenarios.scenario import flows_of
 from ccarena.scenarios.schemes import heuristics
 
-__all__ = ["enter"]
+__all__ = ["enter", "enter_others"]
 
 MOST_ENTRANTS = 1000
 """Most entrants: each that is no registered name costs milliseconds to read and check its policy."""
@@ -32,6 +35,31 @@ def enter(document: dict[str, Any]) -> dict[str, Any]:
         elif flow.get("foreign") is None and isinstance(flow.get("scheme"), str) and flow["scheme"] not in heuristics():
             _enter(flow, where, parsed)
     return document
+
+
+def enter_others(document: dict[str, Any], folder: Path, backend: str) -> dict[str, str]:
+    """Fills the flows whose `scheme` is a congestion control of somebody else, and leaves the others as they are.
+
+    Returns the digest of each by its name. Entrant files are relative to `folder`. Raises ConfigError, which begins
+    with the path in the document, for an entrant that the backend cannot carry or that is none.
+    """
+    digests = {}
+    for index, flow in enumerate(flows_of(document)):
+        text = flow.get("scheme")
+        if not isinstance(text, str) or flow.get("foreign") is not None:
+            continue
+        file = folder / text
+        if ":" not in text and not is_entrant_file(file):
+            continue
+        try:
+            entrant = parse(str(file) if is_entrant_file(file) else text)
+            check_runs(backend, [entrant])
+        except ConfigError as error:
+            raise ConfigError(f"flows[{index}].scheme: {error}") from error
+        if entrant.theirs is not None:
+            flow |= entrant.flow
+            digests[entrant.scheme] = entrant.theirs.digest
+    return digests
 
 
 def _enter(flow: dict[str, Any], where: str, parsed: dict[str, Entrant]) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ccarena import cli
+from tests.privileged.test_foreign import entrant
 
 pytestmark = pytest.mark.usefixtures("kernel")
 
@@ -95,3 +96,25 @@ def members(session: int) -> list[str]:
             if int(fields[3]) == session and fields[0] != "Z":
                 found.append(head.partition("(")[2])
     return found
+
+
+def test_a_suite_runs_programs_of_others_and_says_which_failed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entrant(tmp_path, sender="python3 -c 'raise SystemExit(3)'")
+    file, out = tmp_path / "mine.yaml", tmp_path / "out"
+    text = SUITE.replace("DURATION", "1").replace("seeds: {full: 2}", "seeds: {full: 1}")
+    for mark, flow in (
+        ("measured: {value: utilisation}", "measured: {value: utilisation, pool: [who]}"),
+        ("scheme: wcc-ai\n      weight: ${weight}", "scheme: ${who}"),
+        ("{weight: [1, 2]}", "{weight: [1]}"),
+    ):
+        text = text.replace(mark, flow)
+    file.write_text(text.replace("claims:", 'sweep: {who: ["kernel:reno", theirs.yaml]}\nclaims:', 1), "utf-8")
+    assert cli.main(["reproduce", str(file), "--backend", "kernel", "--out", str(out)]) != 0
+    folder = out / "own" / "mine" / "kernel"
+    (row,) = [json.loads(line) for line in (folder / "rows.jsonl").read_text("utf-8").splitlines()]
+    assert row["cell"]["who"] == "kernel:reno" and 10 < row["run"]["total_mbps"] <= 20.1
+    (failed,) = (folder / "failed").glob("*.yaml")
+    assert "(theirs): the sender ended with exit status 3" in failed.read_text("utf-8")
+    assert "the sender ended with exit status 3" in "".join(capsys.readouterr())

@@ -13,12 +13,13 @@ from typing import Any
 
 from ccarena import __version__, traces
 from ccarena.configs.load import merge
-from ccarena.errors import CcarenaError, ConfigError, TraceError
+from ccarena.errors import CcarenaError, ConfigError, RunnerError, TraceError
 from ccarena.eval.reproduce import computed, kernel, measures, papers, policy
 from ccarena.eval.reproduce.policy import Policies
 from ccarena.eval.reproduce.suite import Loaded, Window
 from ccarena.scenarios import backends, template
 from ccarena.scenarios.backends import SIM
+from ccarena.scenarios.flows import enter_others
 from ccarena.scenarios.one_run import checked
 from ccarena.scenarios.sweep import label_of
 
@@ -42,7 +43,7 @@ class Run:
     """Specification of the run.
 
     Keys: `document`, `window`, `windows`, `measures`, `series`, `missing` (traces), and in real time `backend`,
-    `kernel`, `bridge`; or `compute` and `arguments`.
+    `kernel`, `bridge`, `others` (digests of congestion controls of others); or `compute` and `arguments`.
     """
     work: float
     """Work for the estimate: simulated Mbit, or seconds in real time."""
@@ -134,6 +135,7 @@ def _run(loaded: Loaded, cell: Mapping[str, str], seed: int, quick: bool, polici
                 scenario = merge(scenario, override.scenario)
         document, missing = standing_in(template.expand(scenario, names, "scenario"))
         document = policy.as_trained(document, policies)
+        others = enter_others(document, Path(loaded.source).parent, loaded.backend)
         document.setdefault("seed", seed)
         if wrong:
             document = _with_cubic(document, papers.schemes(loaded.name))
@@ -152,6 +154,8 @@ def _run(loaded: Loaded, cell: Mapping[str, str], seed: int, quick: bool, polici
             work = end_s
         if missing:
             spec["missing"] = missing
+        if others:
+            spec["others"] = others
     key = _key(spec)
     if "document" in spec:
         spec["document"] = policy.placed(spec["document"], policies)
@@ -236,6 +240,8 @@ def perform(run: Run) -> dict[str, Any]:
     if backends.find(backend).real_time:
         options = {"bridge": spec["bridge"]} if "bridge" in spec else {}
         result, about["machine"] = kernel.timely(document, backend, **options)
+        if failed := next((flow["error"] for flow in result["flows"] if backends.failure(flow)), ""):
+            raise RunnerError(failed)
     else:
         result = backends.execute(document, backend)
     window = measures.Window(*spec["window"])

@@ -242,3 +242,29 @@ def test_a_section_that_does_not_say_what_it_scales_is_refused(on_kernel: Path) 
     on_kernel.write_text(text.replace("  sweep:", "  swep:"), "utf-8")
     with pytest.raises(ConfigError, match=r"mine.yaml: swep: unknown key; did you mean"):
         suite.load(str(on_kernel), KERNEL)
+
+
+def test_programs_of_others_are_flows_of_a_suite_in_real_time(on_kernel: Path) -> None:
+    theirs = on_kernel.with_name("theirs.yaml")
+    text = on_kernel.read_text("utf-8").replace(
+        "sweep: {scheme: [cubic]", 'sweep: {scheme: [theirs.yaml, "kernel:bbr"]'
+    )
+    on_kernel.write_text(text, "utf-8")
+
+    def keys(version: str) -> list[str]:
+        theirs.write_text(f"kind: command\nsender: cat\nreceiver: cat\nversion: {version}\n", "utf-8")
+        found = runs.expand(suite.load(str(on_kernel), KERNEL), seeds=1)
+        assert [flow["foreign"]["type"] for run in found for flow in run.spec["document"]["flows"]] == [
+            *("command", "command", "kernel", "kernel")
+        ]
+        assert [flow["name"] for flow in found[0].spec["document"]["flows"]] == ["w1", "w2"]
+        return [run.key for run in found]
+
+    (program, control), (newer, same) = keys("1"), keys("2")
+    assert program != newer and control == same, "another version of the program is another run"
+    text = text.replace("scheme: [cubic, reno]", "scheme: [theirs.yaml]")
+    on_kernel.write_text(text, "utf-8")
+    with pytest.raises(
+        ConfigError, match=r'flows\[0\]\.scheme: entrant ".*theirs\.yaml": a program, which does not run in'
+    ):
+        runs.expand(suite.load(str(on_kernel)))
