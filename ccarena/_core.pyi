@@ -51,7 +51,11 @@ def shipped_specs() -> dict[str, str]:
 def signals() -> list[dict[str, Any]]:
     """What a document can observe and report: `name`, `unit`, `channels`, bounds `low` and `high`, the natural
     normalisation `offset`, `scale` and `clip`, `source`, `doc`, `options`, and the `backends` that measure it: sim,
-    quic, bridge (kernel TCP with the controller in user space), kernel (with the policy in the kernel)."""
+    quic, bridge (kernel TCP with the controller in user space), kernel (with the policy in the kernel); `each`: it has
+    a value at each acknowledgement."""
+
+def derived_signals() -> list[dict[str, Any]]:
+    """What a document can make of signals: `name` (its field), how it is `written`, `doc`."""
 
 def clocks() -> list[dict[str, Any]]:
     """When a document can decide: `name`, `source`, `doc`, `options`, `kernel`."""

@@ -72,7 +72,6 @@ def show_policy(args: argparse.Namespace) -> None:
         "tests": policy.tests,
         "rules": policy.rules,
         "evaluation": policy.evaluation,
-        "missing": policy.missing,
     }
     if args.json:
         print(json.dumps(about, indent=1))
@@ -101,8 +100,7 @@ def write_rule(args: argparse.Namespace) -> None:
 
 def import_published(args: argparse.Namespace) -> None:
     """Writes a published controller as a file of this program: the network of Orca, Astraea or Indigo as a policy, or
-    a RemyCC's rules as JSON for `remy@rules=FILE`. TensorFlow is not needed. What a policy's spec cannot say yet is
-    printed; flows refuse to run such a policy.
+    a RemyCC's rules as JSON for `remy@rules=FILE`. TensorFlow is not needed.
     """
     if args.controller == "remy":
         from ccarena.core.files import write_atomically
@@ -119,8 +117,6 @@ def import_published(args: argparse.Namespace) -> None:
     policy.save(args.out)
     print(visible(f"{args.out}: {policy.training['imported']}, {policy.training['source']}"))
     print(visible(f"licence of the weights: {policy.training['licence']}"))
-    for part in policy.missing:
-        print(f"missing in the spec: {part}")
 
 
 def _load(name: str) -> artifact.Artifact:

@@ -59,7 +59,6 @@ def facts(policy: Artifact) -> dict[str, str]:
         "network": _network(policy),
         "parameters": _params(policy, spec),
         "rule" if rule else "trained": rule or _trained(policy),
-        **({"missing": f"{'; '.join(policy.missing)}; flows refuse to run it"} if policy.missing else {}),
         "on": _sources(policy),
         "software": ", ".join(f"{name} {version}" for name, version in policy.versions.items()),
         **verdict_of(policy.evaluation),

@@ -63,8 +63,6 @@ class Artifact:
     """Range of observations on its training links: `low` and `high`, the least and greatest raw value of each entry.
     Empty if it was not recorded.
     """
-    missing: list[str] = field(default_factory=list)
-    """Parts of an imported controller that its spec cannot say; flows refuse to run it unless this is empty."""
 
     @classmethod
     def of(
@@ -151,8 +149,6 @@ class Artifact:
         }
         if self.observed:
             metadata["observed"] = _json(self.observed)
-        if self.missing:
-            metadata["missing"] = _json(self.missing)
         data = tensorfile.encode(self.tensors, metadata, CHECKSUM)
         _check(data)
         return data
@@ -234,7 +230,6 @@ def _decode(data: bytes) -> Artifact:
         provenance.whole(metadata, "tests", MOST_TESTS, "0"),
         read_curve(_parse(metadata, "curve", dict)) if "curve" in metadata else {},
         provenance.read(metadata, "observed") if "observed" in metadata else {},
-        provenance.read(metadata, "missing") if "missing" in metadata else [],
     )
 
 

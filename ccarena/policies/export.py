@@ -398,8 +398,13 @@ def _mul(e: _Exporter, x: Any, y: Any) -> _Value:
 
 
 def _div(e: _Exporter, x: Any, y: Any, rounding_mode: str | None = None) -> _Value:
-    if isinstance(y, _Value) or rounding_mode:
-        raise _Unsupported("a division by something that is no constant, or with rounding")
+    if rounding_mode:
+        raise _Unsupported("a division with rounding")
+    if isinstance(x, _Value) and isinstance(y, _Value):
+        return _two(e, "div", x, y)
+    if isinstance(y, _Value):
+        # A constant over a value is one over it, times the constant.
+        return e.add("affine", [e.add("div", [e.add("affine", [y], scale=0.0, shift=1.0), y])], scale=_constant(y, x))
     return e.add("affine", [x], scale=_constant(x, 1.0 / y))
 
 

@@ -281,6 +281,9 @@ OPERATIONS: dict[str, Operation] = {
     "mean": lambda x, a, _: x[0].mean(axis=a["axis"] + 1, dtype=np.float32),
     "add": _pair(lambda x, y: x + y),
     "mul": _pair(lambda x, y: x * y),
+    "div": _pair(
+        lambda x, y: np.divide(x, y, out=np.zeros(np.broadcast_shapes(x.shape, y.shape), x.dtype), where=y != 0)
+    ),
     "affine": _affine,
 }
 """Implementations by name: `operation(inputs [N, *shape], attributes, tensors)`."""

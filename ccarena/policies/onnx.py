@@ -216,6 +216,13 @@ def _affine(w: _Writer, _: Node, inputs: Sequence[str], a: Mapping[str, Any]) ->
     return y
 
 
+def _div(w: _Writer, node: Node, inputs: Sequence[str], a: Mapping[str, Any]) -> str:
+    zero = w.constant(np.float32(0))
+    by_zero = w.add("Equal", [inputs[1], zero])
+    divisor = w.add("Where", [by_zero, w.constant(np.float32(np.inf)), inputs[1]])
+    return _pair("Div")(w, node, [inputs[0], divisor], a)
+
+
 def _pair(op: str) -> Operation:
     def write(w: _Writer, node: Node, inputs: Sequence[str], _: Mapping[str, Any]) -> str:
         rank = len(w.shapes[node.name])
@@ -255,6 +262,7 @@ OPERATIONS: dict[str, Operation] = {
     "mean": lambda w, n, x, a: w.add("ReduceMean", [x[0], w.constant(np.array([a["axis"] + 1], np.int64))], keepdims=0),
     "add": _pair("Add"),
     "mul": _pair("Mul"),
+    "div": _div,
     "affine": _affine,
 }
 """Operations by the graph's names."""

@@ -23,8 +23,14 @@ def markdown() -> str:
     lines = [GENERATED, "", "## Clocks", "", *_table(_core.clocks())]
     lines += ["", "## Actuators", "", *_table(_core.actuators(), ("unit", "moves", "bounds"))]
     lines += ["", "## Bases", "", *_table(_core.bases(), ("moves",))]
+    lines += ["", "## Derived signals", "", *_derived()]
     lines += ["", "## Signals", "", *_table(_core.signals(), ("unit", "channels", "normalisation"))]
     return "\n".join(lines) + "\n"
+
+
+def _derived() -> list[str]:
+    rows = [row("name", "written", "meaning"), "|---|---|---|"]
+    return rows + [row(f"`{each['name']}`", f"`{each['written']}`", each["doc"]) for each in _core.derived_signals()]
 
 
 def _table(entries: Sequence[Mapping[str, Any]], more: Sequence[str] = ()) -> list[str]:

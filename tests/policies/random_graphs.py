@@ -29,6 +29,7 @@ UNARY: dict[str, Callable[[Tensor], Tensor]] = {
     "negative": lambda x: 1 - x / 3,
     "mean": lambda x: x - x.mean(dim=1, keepdim=True),
     "halves": lambda x: torch.cat([x[:, -1:], x], dim=1)[:, : x.shape[1]],
+    "div": lambda x: x / (1 + x * x) + x[:, :1] / (2 + torch.tanh(x[:, :1])) + 1 / (1.5 + torch.tanh(x)),
     "gate": lambda x: x * torch.sigmoid(x) + x[:, :1],
 }
 

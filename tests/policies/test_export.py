@@ -38,7 +38,7 @@ REFUSED = {
     ),
     "a method": (lambda m, x: x.cumsum(1), r"cumsum\(\)"),
     "a layer": (lambda m, x: m.layer(x.view(-1, 1, 6)).flatten(1), "AvgPool1d `layer`"),
-    "a division": (lambda m, x: x[:, :2] / x[:, 2:4], "a division by something that is no constant"),
+    "a division": (lambda m, x: torch.div(x[:, :2], x[:, 2:4], rounding_mode="floor"), "a division with rounding"),
     "over the batch": (lambda m, x: x.mean(0, keepdim=True), "axis 0, which is the batch's"),
     "all at once": (lambda m, x: x - x.mean(), "a mean over the batch"),
     "mixing": (lambda m, x: x.view(-1, 3), "which mixes observations"),

@@ -34,7 +34,7 @@ core = pytest.importorskip(
     "ccarena._core", reason="NATIVE EXTENSION NOT BUILT: integer inference not tested (run make)"
 )
 
-WITHOUT = {"exp", "softmax", "embedding"}
+WITHOUT = {"exp", "softmax", "embedding", "div"}
 """Blocks of the random networks that have no integer form."""
 compiled = pytest.mark.skipif(c_runtime.compiler() is None, reason="NO C COMPILER: the C of a policy is not tested")
 

@@ -19,6 +19,7 @@ from ccarena.policies.integer import IntegerPolicy
 from ccarena.policies.interface import FloatArray, Normalisation
 from ccarena.policies.published import CONTROLLERS, import_checkpoint
 from ccarena.policies.tensor_bundle import DATA, INDEX
+from ccarena.scenarios.backends import simulate
 from tests.published import needs, path, write_bundle
 
 NAMES = list(CONTROLLERS)
@@ -71,11 +72,7 @@ def test_a_checkpoint_becomes_the_same_artifact_from_either_format(name: str, tm
     assert set(policy.training["files"]) == {f"model-1{INDEX}", f"model-1{DATA}"}
     policy.save(tmp_path / "policy.safetensors")
     again = load(tmp_path / "policy.safetensors")
-    assert (again.missing, again.training, again.interface.digest) == (
-        list(CONTROLLERS[name].missing),
-        policy.training,
-        policy.interface.digest,
-    )
+    assert (again.training, again.interface.digest) == (policy.training, policy.interface.digest)
     x = np.random.default_rng(2).uniform(0, 1, (5, policy.interface.observation_len)).astype(np.float32)
     ours, rust = runtimes(again).values()
     shape = (5, policy.graph.state_len)
@@ -159,21 +156,15 @@ def test_any_damage_of_an_index_is_an_error_of_ours(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_flow_runs_an_artifact_whose_spec_is_incomplete(name: str, tmp_path: Path) -> None:
+def test_a_flow_runs_an_imported_controller(name: str, tmp_path: Path) -> None:
     save_file(weights(name), tmp_path / "weights.safetensors")
     file = tmp_path / "policy.safetensors"
     policy = import_checkpoint(name, tmp_path / "weights.safetensors")
     policy.save(file)
-    link = {"service": {"type": "constant", "rate_mbps": 10}}
-    from ccarena.configs.spec_files import as_json
-
-    def scenario(spec: object) -> str:
-        return as_json({"duration_s": 1, "links": [link], "flows": [{"scheme": spec, "policy": str(file)}]}, "")
-
-    with pytest.raises(PolicyError, match=r"an imported network whose spec is incomplete.*; missing: signals"):
-        _core.simulate(scenario(policy.spec))
-    replace(policy, missing=[]).save(file)
-    _core.simulate(scenario(policy.spec))
+    link = {"service": {"type": "constant", "rate_mbps": 10}, "delay_ms": 10}
+    scenario = {"duration_s": 1, "links": [link], "flows": [{"scheme": policy.spec, "policy": str(file)}]}
+    flow = simulate(scenario)["flows"][0]
+    assert flow["decisions"] > 10 and flow["delivered_bytes"] > 0
 
 
 # The authors' own weights, and what their graphs answered.

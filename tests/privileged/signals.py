@@ -67,6 +67,10 @@ BOUNDS = {
     "throughput_per_rtt_mbps": Bound(0.15, 0.1),
     "throughput_per_rtt_MBps": Bound(0.15, 0.02),
     "delivery_rate_mbps": Bound(0.12, 0.1),
+    "delivery_rate_mean_mbps": Bound(0.12, 0.1),
+    "ack_delivery_mbps": Bound(0.12, 0.1),
+    "ack_send_mbps": Bound(0.12, 0.1),
+    "app_limited_ratio": Bound(0.0, 0.1),
     "delivery_ratio": Bound(0.1, 0.03),
     "delivered_bytes": Bound(0.1, 1500),
     "acked_packets": COUNT,
@@ -76,6 +80,10 @@ BOUNDS = {
     "rtt_ms": DELAY,
     "rtt_min_ms": Bound(0.0, 1.0),
     "srtt_ms": DELAY,
+    "rttvar_ms": Bound(0.5, 2.0),
+    "ack_rtt_ms": Bound(0.02, 4.0),
+    "rtt_samples": Bound(0.1, 1.0),
+    "rtt_or_zero_ms": DELAY,
     "rtt_or_min_ms": DELAY,
     "rtt_quantile_ms": Bound(0.02, 4.0),
     "rtt_ratio": RATIO,
@@ -91,12 +99,16 @@ BOUNDS = {
     "lost_packets": Bound(0.2, 0.05),
     "loss_rate_pps": Bound(0.2, 0.5),
     "loss_mbps": Bound(0.2, 0.01),
+    "ecn_packets": EXACT,
+    "ecn_ratio": EXACT,
     "cwnd_packets": WINDOWS,
     "window_ratio": MOST,
     "rate_mbps": RATE,
     "twnd_packets": Bound(0.05, 0.5),
     "target_ratio": Bound(0.1, 0.01),
     "inflight_packets": WINDOWS,
+    "outstanding_packets": Bound(0.15, 1.0),
+    "retransmitted_packets": Bound(0.3, 0.3),
     "inflight_ratio": Bound(0.1, 0.02),
     "last_action": EXACT,
     "action_before": EXACT,
@@ -140,12 +152,18 @@ FLOWS = {
 }
 
 
+OF_DEPARTURES = ("ack_send_mbps",)
+"""Signals that go by departures, which the bridge spreads evenly over the time since its last report: a burst after
+silence is beyond it.
+"""
+
+
 def columns(name: str, backend: str) -> list[dict[str, Any]]:
     """Every signal that `backend` measures, over a period and, where both can do that, over the flow's last RTTs."""
     out: list[dict[str, Any]] = []
     looks_back = FLOWS[name].steady and backend != "kernel"
     for signal, about in SIGNALS.items():
-        if backend in about["backends"]:
+        if backend in about["backends"] and (FLOWS[name].steady or signal not in OF_DEPARTURES):
             out.append({"signal": signal, "as": signal, **({"name": "given"} if signal == "input" else {})})
             if looks_back and any(option["name"] == "over_rtts" for option in about["options"]):
                 out.append({"signal": signal, "as": f"{signal}_recent", "over_rtts": RECENT_RTTS})

@@ -192,16 +192,6 @@ pub enum BindError {
         /// Field at fault, or a memory that no rule covers.
         source: Box<DocumentError>,
     },
-    /// The spec in the artifact does not say all that its controller needs.
-    #[error(
-        "{file}: an imported network whose spec is incomplete, so that no flow can run it; missing: {}", .missing.join("; ")
-    )]
-    Incomplete {
-        /// The artifact's file.
-        file: String,
-        /// Missing parts.
-        missing: Vec<String>,
-    },
     /// The scheme does not take the constant action.
     #[error(transparent)]
     Action(#[from] ActionError),
@@ -428,9 +418,6 @@ impl BoundPolicy {
         in_integers: bool,
     ) -> Result<Self, BindError> {
         let (interface, trained) = (learned.interface(), policy.trained());
-        if !policy.missing().is_empty() {
-            return Err(BindError::Incomplete { file: file.into(), missing: policy.missing().to_vec() });
-        }
         let trained = trained.spec.interface();
         if trained.digest != interface.digest {
             let name = |interface: &Interface| format!("{} ({})", interface.name, interface.digest);

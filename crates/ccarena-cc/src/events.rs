@@ -55,6 +55,8 @@ pub struct AckInfo {
     pub min_rtt: Dur,
     /// Smoothed RTT (RFC 6298); zero before the first sample.
     pub srtt: Dur,
+    /// Smoothed deviation of RTT samples (RFC 6298's RTTVAR), if the transport reports sums of samples; else zero.
+    pub rttvar: Dur,
     /// Bytes in flight before this acknowledgement.
     pub prior_in_flight: Bytes,
     /// Bytes in flight after it, losses that it revealed taken off.
@@ -69,6 +71,8 @@ pub struct AckInfo {
     pub snd_una: u64,
     /// First byte not yet sent.
     pub snd_nxt: u64,
+    /// Retransmitted segments in flight (Linux's `retrans_out`).
+    pub retransmitted: u32,
     /// The window was what limited sending in the last round trip (Linux's `is_cwnd_limited`).
     pub cwnd_limited: bool,
     /// Loss recovery, after this acknowledgement.

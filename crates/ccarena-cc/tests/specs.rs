@@ -3,6 +3,7 @@
 
 mod common;
 
+use ccarena_cc::backends::Backend;
 use ccarena_cc::learned::actuators::{ACTUATORS, ActuatorEntry};
 use ccarena_cc::learned::bases::BASES;
 use ccarena_cc::learned::clocks::CLOCKS;
@@ -75,8 +76,11 @@ fn a_spec_says_what_it_observes_reports_and_takes() {
 
 #[test]
 fn the_normalised_spec_reads_back_equal() {
-    let specs: Vec<Spec> =
-        [read(&small()).unwrap()].into_iter().chain(shipped::specs().map(|d| read(&d.to_json()).unwrap())).collect();
+    let specs: Vec<Spec> = [small(), derived()]
+        .map(|spec| read(&spec).unwrap())
+        .into_iter()
+        .chain(shipped::specs().map(|d| read(&d.to_json()).unwrap()))
+        .collect();
     for spec in specs {
         let again = read(&spec.to_json()).unwrap();
         assert_eq!(again, spec);
@@ -140,7 +144,7 @@ fn each_error_names_its_place_and_what_was_expected() {
         (
             "/clock",
             json!(null),
-            "clock: missing; expected an object whose `kind` is one of fixed, reasoner, rtt, timer, window",
+            "clock: missing; expected an object whose `kind` is one of fixed, reasoner, rtt, ticks, timer, window",
         ),
         ("/clock", json!("zzz"), "clock: unknown clock \"zzz\"; expected one of fixed, reasoner"),
         ("/clock", json!({"kind": "timr"}), "clock.kind: unknown clock \"timr\"; did you mean \"timer\"?"),
@@ -239,6 +243,184 @@ fn each_error_names_its_place_and_what_was_expected() {
     assert!(Spec::parse("{").unwrap_err().to_string().starts_with("document: not JSON"));
 }
 
+/// `small` with derived signals: of the period, of each acknowledgement, and of both.
+fn derived() -> Value {
+    let mut spec = with("/clock", json!({"kind": "fixed", "period_ms": 20}));
+    spec["observe"] = json!({"history": 2, "signals": [
+        {"quotient": ["rtt_min_ms", "srtt_ms"], "default": 1, "as": "share"},
+        {"difference": ["rtt_ms", 5], "as": "less"},
+        {"max": "throughput_mbps", "as": "best"},
+        {"mean": {"signal": "delivered_bytes", "over_ms": 50}, "over_periods": 4, "as": "lately"},
+        {"ewma": "cwnd_packets", "gain": 0.5, "bounds": [0, 50], "as": "slow"},
+        {"ewma": {"difference": [{"signal": "ack_rtt_ms", "tick_ms": 1}, {"min": {"signal": "ack_rtt_ms", "tick_ms": 1}}]},
+         "gain": 0.125, "reset": "period", "as": "delay", "scale": 0.01, "clip": [0, 4]},
+        {"quotient": ["throughput_mbps", {"max": "delivery_rate_mbps", "over_ms": 500, "each": "ack"}], "as": "of_best"},
+    ]});
+    spec["report"] = json!(["rtt_ms", {"quotient": [1, {"quotient": ["rtt_min_ms", "rtt_ms"]}], "as": "ratio"}]);
+    spec
+}
+
+#[test]
+fn derived_signals_have_bounds_units_and_a_description() {
+    let spec = read(&derived()).unwrap();
+    let found: Vec<(&str, f64, f64, String, String)> = spec
+        .interface()
+        .observation
+        .iter()
+        .map(|e| (e.name.as_str(), e.low, e.high, e.unit.to_string(), e.doc.to_string()))
+        .collect();
+    let expected = [
+        ("share", 0.0, 1e6, "1", "(rtt_min_ms / srtt_ms, or 1)"),
+        ("less", -5.0, 1e15 - 5.0, "ms", "(rtt_ms - 5)"),
+        ("best", 0.0, 1e15, "Mbit/s", "max of throughput_mbps so far"),
+        ("lately", 0.0, 1e15, "bytes", "mean of delivered_bytes of 4 periods"),
+        ("slow", 0.0, 50.0, "segments", "average of cwnd_packets with gain 0.5"),
+        (
+            "delay",
+            -1e15,
+            1e15,
+            "ms",
+            "average of (ack_rtt_ms - min of ack_rtt_ms so far, by acknowledgement) with gain 0.125, anew each period, by \
+             acknowledgement",
+        ),
+        ("of_best", 0.0, 1e6, "1", "(throughput_mbps / max of delivery_rate_mbps of 500 ms, by acknowledgement, or 0)"),
+    ];
+    for (found, expected) in found.iter().zip(expected) {
+        let (name, low, high, unit, doc) = expected;
+        assert_eq!((found.0, &found.3[..], &found.4[..]), (name, unit, doc));
+        assert_eq!((found.1.to_bits(), found.2.to_bits()), (f64::to_bits(low), f64::to_bits(high)), "{name}");
+    }
+    assert_eq!(found.len(), expected.len());
+    assert_eq!(spec.interface().observation_len, 14);
+    assert_eq!(spec.interface().report, ["rtt_ms", "ratio"]);
+}
+
+#[test]
+fn each_error_of_a_derived_signal_names_its_place() {
+    let items = |item: Value| {
+        let mut spec = derived();
+        spec["observe"]["signals"] = json!([item]);
+        spec
+    };
+    let nested = (0..5).fold(json!({"max": "rtt_ms"}), |inner, _| json!({"max": inner}));
+    let place = "observe.signals[0]";
+    for (item, expected) in [
+        (
+            json!({"quotient": ["rtt_ms", "srtt_ms"]}),
+            ".as: missing; expected a name: a derived signal has none of its own",
+        ),
+        (json!({"quotient": ["rtt_ms"], "as": "x"}), ".quotient: got [\"rtt_ms\"]; expected two signals, [a, b]"),
+        (
+            json!({"quotient": ["rtt_ms", "srt_ms"], "as": "x"}),
+            ".quotient[1]: unknown signal \"srt_ms\"; did you mean \"srtt_ms\"?",
+        ),
+        (
+            json!({"quotient": ["rtt_ms", "zone"], "as": "x"}),
+            ".quotient[1]: got \"zone\"; expected a signal that is one number",
+        ),
+        (
+            json!({"quotient": ["rtt_ms", 5], "defalt": 1, "as": "x"}),
+            ".defalt: unknown field \"defalt\"; did you mean \"default\"?",
+        ),
+        (
+            json!({"difference": ["rtt_ms", {"maxx": "rtt_ms"}], "as": "x"}),
+            ".difference[1].maxx: unknown field \"maxx\"; did you mean \"max\"?",
+        ),
+        (
+            json!({"quotent": ["rtt_ms", 5], "as": "x"}),
+            ".quotent: unknown field \"quotent\"; did you mean \"quotient\"?",
+        ),
+        (json!({"difference": ["rtt_ms", true], "as": "x"}), ".difference[1]: got true; expected the name of a signal"),
+        (
+            json!({"ewma": "rtt_ms", "as": "x"}),
+            ".gain: missing; expected the weight of the newest value, above 0 and up to 1",
+        ),
+        (
+            json!({"ewma": "rtt_ms", "gain": 0, "as": "x"}),
+            ".gain: got 0; expected the weight of the newest value, above 0 and up to 1",
+        ),
+        (
+            json!({"ewma": "rtt_ms", "gain": 0.5, "reset": "perid", "as": "x"}),
+            ".reset: unknown time of reset \"perid\"; did you mean \"period\"?",
+        ),
+        (
+            json!({"ewma": "rtt_ms", "gain": 0.5, "reset": "period", "each": "period", "as": "x"}),
+            ".each: got \"period\"; expected \"ack\": with `reset: period` a period has an average of its own",
+        ),
+        (
+            json!({"ewma": {"max": "rtt_ms", "each": "period"}, "gain": 0.5, "each": "ack", "as": "x"}),
+            ".ewma.each: got \"period\"; expected \"ack\", as what it is part of",
+        ),
+        (
+            json!({"max": "cwnd_packets", "each": "ack", "as": "x"}),
+            ".max: got \"cwnd_packets\"; expected a signal with a value at each acknowledgement: ",
+        ),
+        (
+            json!({"max": "rtt_ms", "over_ms": 5, "over_periods": 2, "as": "x"}),
+            ".over_periods: got 2; expected over_ms or over_periods, not both",
+        ),
+        (json!({"max": "rtt_ms", "over_ms": 0, "as": "x"}), ".over_ms: got 0; expected a number from 1 to 600000"),
+        (
+            json!({"max": "rtt_ms", "over_periods": 1.5, "as": "x"}),
+            ".over_periods: got 1.5; expected a whole number from 1 to 65536",
+        ),
+        (
+            json!({"max": "rtt_ms", "bounds": [2, 1], "as": "x"}),
+            ".bounds: got [2,1]; expected [low, high], the first not above the second",
+        ),
+        (
+            json!({"max": nested, "as": "x"}),
+            ".max.max.max.max.max.max: got {\"max\":\"rtt_ms\"}; expected a signal: derived signals nest 6 deep at most",
+        ),
+    ] {
+        let error = read(&items(item.clone())).unwrap_err();
+        assert!(error.starts_with(&format!("{place}{expected}")), "{item}: {error}\nexpected {place}{expected}");
+    }
+}
+
+#[test]
+fn a_derived_signal_is_refused_where_one_of_its_signals_is_not_measured() {
+    let of = |item: Value| {
+        let mut spec = derived();
+        spec["observe"]["signals"] = json!([item]);
+        spec["report"] = json!(["rtt_ms"]);
+        read(&spec).unwrap()
+    };
+    let gaps = of(json!({"quotient": ["ack_dispersion", "rtt_ms"], "as": "jitter"}));
+    let error = gaps.check_signals(Backend::Bridge).unwrap_err().to_string();
+    assert!(error.starts_with("signal \"ack_dispersion\" (jitter) is not measured by"), "{error}");
+    let plain = of(json!({"quotient": ["rtt_ms", "srtt_ms"], "as": "ratio"}));
+    assert_eq!(plain.check_signals(Backend::Bridge), Ok(()));
+    let error = plain.check_signals(Backend::Kernel).unwrap_err().to_string();
+    let expected = "signal \"quotient\" (ratio) is not measured by kernel TCP with the policy in the kernel; leave it out of \
+                    the spec, or run the flow on the simulator, or on QUIC, or on kernel TCP with the controller in user space";
+    assert!(error.starts_with(expected), "{error}");
+}
+
+#[test]
+fn the_start_of_a_flow_is_part_of_the_digest_where_it_is_given() {
+    let mut spec = with("/act", json!("window_factor"));
+    spec["base"] = json!("cubic");
+    spec["params"].as_object_mut().unwrap().remove("delta");
+    let plain = read(&spec).unwrap();
+    spec["start"] = json!({"every_ms": 2, "factor": 1.1});
+    let started = read(&spec).unwrap();
+    assert_ne!(started.interface().digest, plain.interface().digest);
+    assert_eq!(read(&started.to_json()).unwrap(), started);
+    assert!(!plain.canonical().contains("\"start\""));
+    for (start, expected) in [
+        (json!({"every_ms": 2}), "start.factor: missing; expected the growth of a step"),
+        (json!({"every_ms": 2, "factor": 9}), "start.factor: got 9; expected a number from 1 to 2"),
+        (json!({"evry_ms": 2}), "start.evry_ms: unknown field \"evry_ms\"; did you mean \"every_ms\"?"),
+    ] {
+        spec["start"] = start;
+        let error = read(&spec).unwrap_err();
+        assert!(error.starts_with(expected), "{error}");
+    }
+    let error = read(&with("/start", json!({"every_ms": 2, "factor": 1.1}))).unwrap_err();
+    assert!(error.contains("expected null: \"rate_factor\" does not move the window"), "{error}");
+}
+
 #[test]
 fn parameters_are_checked_when_a_flow_is_built() {
     let spec = read(&small()).unwrap();
@@ -315,6 +497,24 @@ fn actions(actuator: &ActuatorEntry, levels: bool) -> (&'static str, Value) {
     }
 }
 
+/// A derived signal of `item`, which has a signal of one number.
+fn derived_of(item: &Value, signal: &signals::Signal, kind: u8) -> Value {
+    let mut of = item.clone();
+    let fields = of.as_object_mut().unwrap();
+    let (name, history) = (fields.remove("as").unwrap(), fields.remove("history").unwrap());
+    let each = if signal.each.is_some() && kind % 2 == 0 { "ack" } else { "period" };
+    let mut value = match kind / 5 % 6 {
+        0 => json!({"quotient": [{"max": of, "each": each}, "srtt_ms"], "default": 3}),
+        1 => json!({"difference": [{"ewma": of, "gain": 0.25, "each": each}, {"quotient": [1, "rtt_min_ms"]}]}),
+        2 => json!({"min": of, "over_ms": 100, "each": each}),
+        3 => json!({"mean": of, "over_periods": 3, "each": each, "bounds": [-2, 2]}),
+        4 => json!({"max": {"quotient": [of, of]}}),
+        _ => json!({"mean": {"difference": [{"min": of, "each": each}, of]}, "each": each}),
+    };
+    (value["as"], value["history"]) = (name, history);
+    value
+}
+
 fn random_document(choice: &Choice) -> Value {
     let clock = &CLOCKS[choice.clock % CLOCKS.len()];
     let actuator = &ACTUATORS[choice.actuator % ACTUATORS.len()];
@@ -336,7 +536,7 @@ fn random_document(choice: &Choice) -> Value {
             if signal.name == "input" {
                 fields["name"] = json!("taste");
             }
-            fields
+            if kind % 5 == 4 && signal.channels.is_empty() { derived_of(&fields, signal, kind) } else { fields }
         })
         .collect();
     let columns: Vec<Value> = items

@@ -13,7 +13,7 @@ pub const EVENT_CLOSED: u32 = 3;
 pub const EVENT_LISTED: u32 = 4;
 
 /// Version of everything here and of the maps' names and keys: raised with any change of it.
-pub const ABI: u64 = 5;
+pub const ABI: u64 = 6;
 
 /// [`Event::flags`]: the first loss or mark of an episode, which multiplicative decrease answers.
 pub const FLAG_EPISODE: u32 = 1 << 0;
@@ -172,6 +172,10 @@ pub struct Event {
     pub in_flight_packets: u32,
     /// Packets in flight before the last ACK.
     pub prior_in_flight_packets: u32,
+    /// Retransmitted packets in flight.
+    pub retransmitted_packets: u32,
+    /// Smoothed deviation of RTT samples.
+    pub rttvar_us: u32,
     /// `enum tcp_ca_state`: [`CA_CWR`], [`CA_RECOVERY`], [`CA_LOSS`], or less when nothing is repaired.
     pub ca_state: u32,
     /// The rate that the receiver echoed last, at least 1, [`RATE_UNLIMITED`] if no router lowered it; 0 if no option

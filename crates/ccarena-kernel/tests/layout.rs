@@ -36,7 +36,7 @@ fn c_and_rust_agree() {
         delivered_bytes sent_bytes sent_packets retransmitted_bytes snd_una snd_nxt delivered_packets prior_delivered_packets dropped
         pacing_bytes_per_s idle_ns answer_sequence answered_ns enforced_ns period_ns kind flags acked_packets lost_packets
         ce_packets rtt_count rtt_min_us rtt_last_us rate_interval_us srtt_us min_rtt_us rto_us mss window_packets
-        ssthresh_packets in_flight_packets prior_in_flight_packets ca_state advertised_kbps desired_kbps local_address
+        ssthresh_packets in_flight_packets prior_in_flight_packets retransmitted_packets rttvar_us ca_state advertised_kbps desired_kbps local_address
         remote_address local_port remote_port family situation);
     assert_struct!(c, "answer" = Answer: flow sequence report pacing_bytes_per_s answered_ns reasoner window_packets
         ssthresh_packets alpha beta multiplier base flags interval_us desired_kbps min_burst);

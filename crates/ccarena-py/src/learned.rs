@@ -5,6 +5,7 @@ use ccarena_cc::backends::Backend;
 use ccarena_cc::learned::actuators::ACTUATORS;
 use ccarena_cc::learned::bases::{BASES, Lever};
 use ccarena_cc::learned::clocks::CLOCKS;
+use ccarena_cc::learned::derived::FORMS;
 use ccarena_cc::learned::{Interface, ParamSpec, shipped, signals};
 use ccarena_cc::param::Param;
 use ccarena_sim::PRIVILEGED;
@@ -93,6 +94,7 @@ fn all_signals(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
             let mut value = entry(s.name, s.doc, s.source, s.options);
             value["backends"] = json!(s.backends().map(Backend::name).collect::<Vec<_>>());
             value["unit"] = json!(s.unit);
+            value["each"] = json!(s.each.is_some());
             value["channels"] = json!(s.channels);
             (value["low"], value["high"]) = (json!(s.low), json!(s.high));
             (value["offset"], value["scale"], value["clip"]) =
@@ -100,6 +102,12 @@ fn all_signals(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
             to_python(py, &value)
         })
         .collect()
+}
+
+/// derived_signals() -> list of dicts: what a spec can make of signals.
+#[pyfunction]
+fn derived_signals(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
+    FORMS.iter().map(|f| to_python(py, &json!({"name": f.name, "written": f.written, "doc": f.doc}))).collect()
 }
 
 /// clocks() -> list of dicts: when a spec can decide.
@@ -149,6 +157,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(learned, module)?)?;
     module.add_function(wrap_pyfunction!(shipped_specs, module)?)?;
     module.add_function(wrap_pyfunction!(all_signals, module)?)?;
+    module.add_function(wrap_pyfunction!(derived_signals, module)?)?;
     module.add_function(wrap_pyfunction!(clocks, module)?)?;
     module.add_function(wrap_pyfunction!(actuators, module)?)?;
     module.add_function(wrap_pyfunction!(bases, module)?)

@@ -24,6 +24,8 @@ pub struct Packet {
     delivered_at: Time,
     first_sent: Time,
     app_limited: bool,
+    /// It is taken to hold frames that were lost.
+    repeats: bool,
     outstanding: bool,
 }
 
@@ -39,6 +41,11 @@ pub struct Packets {
     pub in_flight: u64,
     /// See `sent`.
     pub delivered: u64,
+    /// Packets on their way that are taken to hold lost frames: the stack sends those before new ones (RFC 9000 §13.3), and
+    /// does not say in which packets.
+    pub retransmitted: u32,
+    /// Bytes that are lost and not yet sent again.
+    to_repeat: u64,
     delivered_at: Time,
     first_sent: Time,
     /// Delivered bytes until which samples are limited by the application; zero if they are not.
@@ -67,8 +74,11 @@ impl Packets {
             delivered_at: self.delivered_at,
             first_sent: self.first_sent,
             app_limited: self.app_limited_until > 0,
+            repeats: self.to_repeat > 0,
             outstanding: true,
         };
+        self.retransmitted += u32::from(packet.repeats);
+        self.to_repeat = self.to_repeat.saturating_sub(bytes);
         let skipped = Packet { outstanding: false, ..packet };
         self.list.extend((next..number).map(|_| skipped));
         self.list.push_back(packet);
@@ -84,6 +94,7 @@ impl Packets {
         packet.outstanding = false;
         let taken = *packet;
         self.in_flight -= taken.bytes;
+        self.retransmitted -= u32::from(taken.repeats);
         while self.list.front().is_some_and(|p| !p.outstanding) && self.list.len() > 1 {
             self.list.pop_front();
             self.first += 1;
@@ -101,7 +112,9 @@ impl Packets {
 
     /// Packet `number` is lost; none if it was not on its way.
     pub fn lose(&mut self, number: u64) -> Option<Packet> {
-        self.take(number)
+        let packet = self.take(number)?;
+        self.to_repeat += packet.bytes;
+        Some(packet)
     }
 
     /// Takes away what cannot be a packet of the connection: the stack has dealt with the arrival of packet `number`, and by

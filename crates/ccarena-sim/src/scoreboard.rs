@@ -174,6 +174,12 @@ impl Scoreboard {
         (self.outstanding() + self.retransmitted).saturating_sub(self.sacked + self.lost)
     }
 
+    /// Retransmitted segments in flight (`retrans_out`).
+    #[inline]
+    pub fn retransmitted(&self) -> u32 {
+        self.retransmitted
+    }
+
     /// Nothing sacked, lost or retransmitted before `cumulative`: its acknowledgement needs no look at each segment.
     #[must_use]
     #[inline]

@@ -680,6 +680,7 @@ impl Sender {
             rtt,
             min_rtt: self.rtt.min(),
             srtt: self.rtt.smoothed(),
+            rttvar: Dur::ZERO,
             prior_in_flight: self.bytes(prior_in_flight),
             in_flight: self.bytes(self.board.in_flight()),
             delivered: self.bytes(self.delivered),
@@ -687,6 +688,7 @@ impl Sender {
             rate,
             snd_una: self.bytes(self.board.una()).0,
             snd_nxt: self.bytes(self.board.nxt()).0,
+            retransmitted: self.board.retransmitted(),
             // Growth needs forward progress as well (`tcp_may_raise_cwnd`).
             cwnd_limited: advanced && self.is_window_limited(),
             recovery: self.recovery,

@@ -22,6 +22,8 @@ use crate::types::{Bytes, Dur, Rate, Time};
 enum Alarm {
     /// The period begins with the first packet.
     Waiting(Length),
+    /// The first period begins with the first acknowledgement.
+    Unacked(Length),
     /// End with the first acknowledgement at or after this time.
     Acked(Time),
     /// End at this time.
@@ -40,6 +42,11 @@ impl Alarm {
         match length {
             _ if matches!(self, Self::Judged(_)) => Self::Judged(None),
             Length::Acked(length) => Self::Acked(now + length),
+            Length::Ticks { .. } if matches!(self, Self::Waiting(_)) => Self::Unacked(length),
+            // The end of the first tick that is more than the period after the present one.
+            Length::Ticks { period, tick } => {
+                Self::Acked(Time(now.0 / tick.0 * tick.0 + (period.0 / tick.0 + 1) * tick.0))
+            }
             Length::Timed(length) => Self::Timed(now + length.max(Dur(1))),
             Length::RoundTrips(count) => Self::RoundTrips { start: now, count },
             Length::Window if matches!(self, Self::Window { .. }) => self,
@@ -54,6 +61,7 @@ impl Alarm {
             Self::Window { mark } => ack.snd_una >= mark,
             Self::RoundTrips { start, count } => ack.now >= start + round_trips(ack.srtt, count),
             Self::Judged(decision) => decision.is_some(),
+            Self::Unacked(_) => true,
             Self::Waiting(_) | Self::Timed(_) => false,
         }
     }
@@ -62,7 +70,7 @@ impl Alarm {
     fn left(&self, length: Length, now: Time, srtt: Dur) -> Dur {
         match *self {
             Self::Judged(_) => chosen(length),
-            Self::Waiting(length) => chosen(length),
+            Self::Waiting(length) | Self::Unacked(length) => chosen(length),
             Self::Acked(end) | Self::Timed(end) => end.since(now),
             Self::RoundTrips { start, count } => (start + round_trips(srtt, count)).since(now),
             Self::Window { .. } => initial_rtt(srtt),
@@ -79,7 +87,7 @@ fn round_trips(srtt: Dur, count: f64) -> Dur {
 /// The length that a clock has chosen; zero if a period has none beforehand.
 fn chosen(length: Length) -> Dur {
     match length {
-        Length::Acked(length) | Length::Timed(length) => length,
+        Length::Acked(length) | Length::Timed(length) | Length::Ticks { period: length, .. } => length,
         Length::RoundTrips(_) | Length::Window => Dur::ZERO,
     }
 }
@@ -109,15 +117,15 @@ pub struct Composed<B> {
 impl<B: Base + 'static> Composed<B> {
     /// The controller of `plan` over `base`.
     #[must_use]
-    pub fn new(mut base: B, plan: Plan) -> Self {
-        let length = plan.clock.first();
+    pub fn new(mut base: B, mut plan: Plan) -> Self {
+        let length = plan.start.map_or_else(|| plan.clock.first(), |start| Length::Acked(start.every));
         let action = plan.actuator.begin(&mut base);
         // A window of data has no beginning before the first acknowledgement: its first mark is set there, and what came
         // before counts for the first period.
         let alarm = if length == Length::Window { Alarm::Window { mark: 0 } } else { Alarm::Waiting(length) };
         Self {
             base,
-            monitor: Monitor::new(plan.parts, plan.horizon, plan.desired),
+            monitor: Monitor::new(plan.parts, plan.horizon, plan.desired, std::mem::take(&mut plan.taps)),
             alarm,
             length,
             decision_due: false,
@@ -148,30 +156,37 @@ impl<B: Base + 'static> Composed<B> {
             weight: self.plan.weight,
             requirement: self.plan.requirement,
             params: &self.plan.params,
+            derived: None,
         }
     }
 
     /// Appends the period to the history, oldest first.
     fn remember(&mut self, measured: &Measured) {
         let mut history = std::mem::take(&mut self.history);
-        let view = self.view(measured);
+        let mut program = std::mem::take(&mut self.plan.observed);
+        let view = self.view(measured).with(&mut program);
         for column in self.plan.observe.iter().filter(|c| !c.live) {
             let series = &mut history[column.at..column.at + column.length];
             series.copy_within(1.., 0);
             series[column.length - 1] = column.read(&view);
         }
         self.history = history;
+        self.plan.observed = program;
+        self.monitor.end_taps(false, self.now);
     }
 
     /// Reports the time since the last report.
     fn write_report(&mut self, ended: &Measured) {
         let span = self.monitor.end_span(ended, self.now);
         let mut report = std::mem::take(&mut self.report);
-        let view = self.view(&span);
+        let mut program = std::mem::take(&mut self.plan.reported);
+        let view = self.view(&span).with(&mut program);
         for (slot, column) in report.iter_mut().zip(&self.plan.report) {
             *slot = column.read(&view);
         }
         self.report = report;
+        self.plan.reported = program;
+        self.monitor.end_taps(true, self.now);
         self.monitor.forget_span();
     }
 
@@ -180,6 +195,9 @@ impl<B: Base + 'static> Composed<B> {
     fn end_period(&mut self, now: Time, next: Time) {
         let ended = self.monitor.end_period(now, chosen(self.length));
         self.now = now;
+        if self.starts(next) {
+            return;
+        }
         self.remember(&ended);
         let decision = match self.alarm {
             Alarm::Judged(Some(decision)) => decision,
@@ -200,8 +218,26 @@ impl<B: Base + 'static> Composed<B> {
         self.ended = ended;
     }
 
+    /// Grows the window while the base is in the slow start that the spec describes; the next step begins at `next`.
+    fn starts(&mut self, next: Time) -> bool {
+        let Some(start) = self.plan.start else { return false };
+        let window = self.base.window();
+        if self.base.slow_start_threshold().is_none_or(|threshold| threshold < window) {
+            self.plan.start = None;
+            return false;
+        }
+        let segments = self.base.segments().max(1.0);
+        self.base.scale_window((segments * start.factor).floor() / segments, u32::MAX);
+        self.alarm = Alarm::Acked(next + start.every);
+        true
+    }
+
     /// The alarm rings with `ack`.
     fn ring(&mut self, ack: &AckInfo) {
+        if let Alarm::Unacked(length) = self.alarm {
+            self.alarm = self.alarm.begin(length, ack.now);
+            return;
+        }
         let Alarm::Window { mark } = self.alarm else { return self.end_period(ack.now, ack.now) };
         if mark > 0 {
             self.end_period(ack.now, ack.now);

@@ -1,5 +1,7 @@
 //! Interface of a learned scheme: its observation, report and actions.
 
+use std::borrow::Cow;
+
 use crate::action::{Action, ActionError};
 
 /// The interface of a learned scheme to environments and artifacts. There is one per spec; it depends on no parameter's value.
@@ -43,9 +45,9 @@ pub struct Entry {
     /// See `offset`.
     pub clip: (f64, f64),
     /// Unit of the values.
-    pub unit: &'static str,
+    pub unit: Cow<'static, str>,
     /// Description.
-    pub doc: &'static str,
+    pub doc: Cow<'static, str>,
 }
 
 impl Entry {

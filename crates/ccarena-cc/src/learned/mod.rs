@@ -10,6 +10,7 @@ pub mod bases;
 pub mod clocks;
 pub mod composed;
 pub mod controller;
+pub mod derived;
 pub mod interface;
 pub mod monitor;
 pub mod number;

@@ -4,19 +4,23 @@
 //! The sums are always kept. Everything else is a [part](Parts), which costs only specs that name a signal that needs
 //! it.
 
+mod acks;
 mod line;
 mod recent;
 mod samples;
 
+use self::acks::Acks;
+pub use self::acks::{AckSums, Newest, Segment};
 use self::line::Line;
 pub use self::recent::{Horizon, Recent, Totals, times};
 pub use self::samples::{Gaps, Samples};
-use crate::events::{AckInfo, LossInfo, RateSample, SentInfo};
+use super::derived::Tap;
+use crate::events::{AckInfo, LossInfo, SentInfo};
 use crate::types::{Bytes, Dur, Rate, Time};
 
 /// Parts that are measured beyond sums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Parts(u8);
+pub struct Parts(u16);
 
 impl Parts {
     /// Sums alone.
@@ -35,6 +39,10 @@ impl Parts {
     pub const SENT: Self = Self(64);
     /// The rate that routers advertise, which the flow then asks for.
     pub const ADVERTISED: Self = Self(32);
+    /// Sums of what single acknowledgements say: delivery-rate samples and ECN marks.
+    pub const ACKS: Self = Self(128 | Self::NEWEST.0);
+    /// Departures of segments, for rates since the acknowledged one left.
+    pub const DEPARTURES: Self = Self(256 | Self::NEWEST.0);
 
     /// Both.
     #[must_use]
@@ -117,6 +125,8 @@ pub struct Measured {
     pub length_least: Dur,
     /// See `periods`.
     pub length_most: Dur,
+    /// RTT samples.
+    pub rtt_samples: u32,
     /// Flag that it is the time since the last request to the decider, not one period.
     pub is_span: bool,
 }
@@ -205,17 +215,6 @@ pub fn ratio(x: f64, y: f64) -> f64 {
     if y > 0.0 { x / y } else { 0.0 }
 }
 
-/// Content of the newest acknowledgement.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Newest {
-    /// Time of its arrival; the first packet's time before there was one.
-    pub at: Time,
-    /// Bytes in flight after it.
-    pub in_flight: Bytes,
-    /// The last delivery-rate sample.
-    pub rate: Option<RateSample>,
-}
-
 /// Parts that few specs name.
 #[derive(Clone, Debug)]
 struct Rest {
@@ -223,7 +222,9 @@ struct Rest {
     samples: Samples,
     gaps: Gaps,
     recent: Recent,
-    newest: Newest,
+    acks: Acks,
+    /// Derived signals that each acknowledgement feeds: the observation's and the report's.
+    taps: [Vec<Tap>; 2],
 }
 
 /// Measures a flow.
@@ -258,9 +259,9 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// One that measures `parts`, the recent past over up to `horizon`.
+    /// One that measures `parts`, the recent past over up to `horizon`, and feeds `taps`.
     #[must_use]
-    pub fn new(parts: Parts, horizon: Horizon, desired: Rate) -> Self {
+    pub fn new(parts: Parts, horizon: Horizon, desired: Rate, taps: [Vec<Tap>; 2]) -> Self {
         let rest =
             parts.has(Parts::SAMPLES) | parts.has(Parts::GAPS) | parts.has(Parts::RECENT) | parts.has(Parts::NEWEST);
         Self {
@@ -276,7 +277,8 @@ impl Monitor {
                     samples: Samples::default(),
                     gaps: Gaps::default(),
                     recent: Recent::new(horizon),
-                    newest: Newest::default(),
+                    acks: Acks::default(),
+                    taps,
                 })
             }),
             desired,
@@ -297,7 +299,7 @@ impl Monitor {
     pub fn start(&mut self, now: Time) {
         self.period.start = now;
         if let Some(rest) = &mut self.rest {
-            rest.newest.at = now;
+            rest.acks.newest.at = now;
         }
     }
 
@@ -379,6 +381,7 @@ impl Monitor {
         if let Some(rest) = &mut self.rest {
             rest.samples.end_period();
             rest.gaps.end_period();
+            rest.acks.sums.end_period();
         }
         Measured {
             throughput_max: self.throughput_max,
@@ -422,6 +425,7 @@ impl Monitor {
         if let Some(rest) = &mut self.rest {
             rest.samples.forget_span();
             rest.gaps.forget_span();
+            rest.acks.sums.forget_span();
         }
     }
 
@@ -438,6 +442,7 @@ impl Monitor {
             sent: sums.sent,
             sent_packets: sums.sent_packets,
             rtt_sampled: sampled,
+            rtt_samples: sums.rtt_count,
             rtt: sampled.unwrap_or(self.rtt),
             rtt_before: self.rtt_before,
             rtt_min: self.rtt_min,
@@ -476,7 +481,27 @@ impl Monitor {
     /// The newest acknowledgement, if it is kept.
     #[must_use]
     pub fn newest(&self) -> Newest {
-        self.rest.as_ref().map(|rest| rest.newest).unwrap_or_default()
+        self.rest.as_ref().map(|rest| rest.acks.newest).unwrap_or_default()
+    }
+
+    /// Sums of what single acknowledgements said, of the last period or of the span.
+    #[must_use]
+    pub fn ack_sums(&self, of_span: bool) -> AckSums {
+        self.rest.as_ref().map(|rest| rest.acks.sums.of(of_span)).unwrap_or_default()
+    }
+
+    /// Returns the value of a derived signal that each acknowledgement feeds, at the end of a period.
+    #[must_use]
+    pub fn tapped(&self, of_report: bool, index: usize, now: Time) -> f64 {
+        let taps = self.rest.as_ref().map(|rest| &rest.taps[usize::from(of_report)]);
+        taps.and_then(|taps| taps.get(index)).map_or(0.0, |tap| tap.value(now))
+    }
+
+    /// Begins the next period of the derived signals that each acknowledgement feeds.
+    pub fn end_taps(&mut self, of_report: bool, now: Time) {
+        if let Some(rest) = &mut self.rest {
+            rest.taps[usize::from(of_report)].iter_mut().for_each(|tap| tap.end_period(now));
+        }
     }
 }
 
@@ -495,7 +520,12 @@ impl Rest {
             let part = Totals { acked: ack.acked.0, acked_packets: u64::from(ack.acked_packets), ..Totals::default() };
             self.recent.add(ack.now, ack.srtt, part);
         }
-        self.newest = Newest { at: ack.now, in_flight: ack.in_flight, rate: ack.rate.or(self.newest.rate) };
+        if self.parts.has(Parts::NEWEST) {
+            self.acks.on_ack(ack, self.parts);
+        }
+        for tap in self.taps.iter_mut().flatten() {
+            tap.on_ack(&self.acks.newest);
+        }
     }
 
     fn on_loss(&mut self, loss: &LossInfo) {
@@ -506,7 +536,7 @@ impl Rest {
                 ..Totals::default()
             });
         }
-        self.newest.in_flight = loss.in_flight;
+        self.acks.newest.on_loss(loss);
     }
 
     fn on_sent(&mut self, sent: &SentInfo, srtt: Dur) {
@@ -514,7 +544,9 @@ impl Rest {
             let (bytes, packets) = (sent.bytes + sent.unreported, 1 + u64::from(sent.unreported_packets));
             self.recent.add(sent.now, srtt, Totals { sent: bytes.0, sent_packets: packets, ..Totals::default() });
         }
-        self.newest.in_flight = sent.prior_in_flight + sent.bytes;
+        if self.parts.has(Parts::NEWEST) {
+            self.acks.on_sent(sent, self.parts);
+        }
     }
 }
 

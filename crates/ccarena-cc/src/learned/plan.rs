@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use super::actuators::Actuator;
 use super::clocks::Clock;
+use super::derived::{Program, Tap};
 use super::interface::Interface;
 use super::monitor::{Horizon, Parts};
-use super::signals::{Arguments, View};
+use super::signals::{Arguments, Read, View};
+use super::spec::Start;
 use crate::types::{Rate, Requirement};
 
 /// One series of the observation, or one column of the report.
 pub struct Column {
     /// Value function.
-    pub value: fn(&View<'_>, Arguments<'_>) -> f64,
+    pub value: Read,
     /// Options in the spec.
     pub options: Box<[f64]>,
     /// Index of the channel of its signal.
@@ -51,6 +53,14 @@ pub struct Plan {
     pub observe: Vec<Column>,
     /// The report.
     pub report: Vec<Column>,
+    /// Derived signals of the observation, and of the report.
+    pub observed: Program,
+    /// See `observed`.
+    pub reported: Program,
+    /// Those of both that acknowledgements feed.
+    pub taps: [Vec<Tap>; 2],
+    /// The time before the first decision, if it is special.
+    pub start: Option<Start>,
     /// Measured parts.
     pub parts: Parts,
     /// Horizon of its signals.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Spec;
 use super::number::Number;
-use super::spec::Item;
+use super::spec::{Item, Source};
 use crate::build_error::BuildError;
 use crate::scheme::check_params;
 
@@ -53,6 +53,8 @@ pub struct Resolved {
     pub base: Piece,
     /// An action counts only when one was asked for.
     pub relative: bool,
+    /// The time before the first decision is special.
+    pub starts: bool,
     /// Observed series.
     pub observe: Vec<Series>,
     /// The reported series, one value each, at their places in the report.
@@ -76,10 +78,14 @@ impl Spec {
         let series = |items: &[Item]| {
             let (mut all, mut at) = (Vec::new(), 0);
             for item in items {
-                let piece = piece("signal", item.signal.name, &item.name, &item.options);
-                let windowed = item.signal.is_windowed() && piece.options[..2].iter().any(|x| *x > 0.0);
-                for channel in 0..item.signal.channels.len().max(1) {
-                    let (low, high, length, live) = (item.low, item.high, item.history, item.is_live());
+                let piece = match &item.source {
+                    Source::Signal(raw) => piece("signal", raw.signal.name, &item.name, &raw.options),
+                    Source::Derived(expr) => piece("signal", expr.form(), &item.name, &[]),
+                };
+                let windowed = matches!(&item.source, Source::Signal(raw) if raw.signal.is_windowed())
+                    && piece.options[..2].iter().any(|x| *x > 0.0);
+                for channel in 0..item.channels().len().max(1) {
+                    let ((low, high), length, live) = (item.bounds(), item.history, item.is_live());
                     all.push(Series { piece: piece.clone(), channel, low, high, at, length, live, windowed });
                     at += item.history;
                 }
@@ -92,6 +98,7 @@ impl Spec {
             actuator: piece("actuator", actuator.entry.name, actuator.entry.name, &actuator.options),
             base: piece("base", base.entry.name, base.entry.name, &base.options),
             relative: actuator.entry.relative,
+            starts: self.start.is_some(),
             observe: series(&self.observe),
             report: series(&self.report),
         })

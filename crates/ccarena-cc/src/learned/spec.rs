@@ -1,9 +1,16 @@
 //! The spec of a learned scheme: read, checked once, and built into controllers.
 
+mod expr;
+mod items;
 mod measured;
+mod start;
 mod write;
 
-use std::collections::HashSet;
+pub use self::items::STANDARD_REPORT;
+pub(super) use self::items::{Item, Raw, Source};
+use self::items::{Reader, SIGNALS_EXPECTED};
+pub use self::start::Start;
+
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -13,17 +20,16 @@ use super::VERSION;
 use super::actuators::{self, ACTUATORS, ActuatorEntry, Op};
 use super::bases::{self, BASES, BaseEntry};
 use super::clocks::{CLOCKS, ClockEntry};
+use super::derived::Compiler;
 use super::interface::{Entry, Interface, ParamSpec};
 use super::monitor::{Horizon, Parts};
 use super::number::Number;
-use super::plan::{Column, Plan};
-use super::signals::{self, Range, Signal};
+use super::plan::Plan;
 use crate::build_error::BuildError;
 use crate::controller::Controller;
 use crate::param::Param;
-use crate::reader::{self, At, DocumentError, Object, Problem, Result, unknown};
+use crate::reader::{self, At, DocumentError, Object, Problem, Result};
 use crate::scheme::{Config, check_params, check_requirement};
-use crate::types::Dur;
 
 /// No spec names more parameters, signals, columns, levels or operations.
 const MOST: usize = 256;
@@ -38,21 +44,6 @@ pub(super) struct Chosen<E: 'static> {
     pub(super) entry: &'static E,
     /// Values in the order of the entry's options.
     pub(super) options: Vec<Number>,
-}
-
-/// A signal as the spec names it.
-pub(super) struct Item {
-    pub(super) signal: &'static Signal,
-    pub(super) name: String,
-    pub(super) history: usize,
-    pub(super) offset: f64,
-    pub(super) scale: f64,
-    pub(super) clip: (f64, f64),
-    pub(super) options: Vec<Number>,
-    /// The parameter or input that it is the value of.
-    pub(super) named: Option<usize>,
-    pub(super) low: f64,
-    pub(super) high: f64,
 }
 
 /// A learned scheme.
@@ -75,6 +66,8 @@ pub struct Spec {
     pub(super) history: usize,
     pub(super) observe: Vec<Item>,
     pub(super) report: Vec<Item>,
+    /// The time before the first decision, if it is special.
+    pub(super) start: Option<Start>,
 }
 
 impl std::fmt::Debug for Spec {
@@ -130,6 +123,7 @@ impl Spec {
             Some(at) => reader.items(&at, None)?,
             None => reader.standard_report()?,
         };
+        let start = o.get("start").map(|at| Start::read(&at, actuator.entry)).transpose()?;
         let mut spec = Self {
             interface: Arc::new(Interface {
                 name: identifier(&name, "a name of letters, digits, - and _")?,
@@ -156,6 +150,7 @@ impl Spec {
             history,
             observe,
             report,
+            start,
         };
         let canonical = write::canonical(&spec).to_string();
         let digest = Sha256::digest(canonical.as_bytes());
@@ -193,13 +188,12 @@ impl Spec {
     /// Returns whether it observes one of `signals`, such as the flow's weight or its requirement.
     #[must_use]
     pub fn observes(&self, signals: &[&str]) -> bool {
-        self.observe.iter().chain(&self.report).any(|item| signals.contains(&item.signal.name))
+        self.observe.iter().chain(&self.report).any(|item| item.signals().iter().any(|s| signals.contains(&s.name)))
     }
 
-    /// The signals that it observes, and with `reported` those of its report, with what it calls them.
-    pub(super) fn named_signals(&self, reported: bool) -> impl Iterator<Item = (&'static Signal, &str)> {
-        let reports = self.report.iter().filter(move |_| reported);
-        self.observe.iter().chain(reports).map(|item| (item.signal, item.name.as_str()))
+    /// The items of its observation, and with `reported` those of its report.
+    pub(super) fn items(&self, reported: bool) -> impl Iterator<Item = &Item> {
+        self.observe.iter().chain(self.report.iter().filter(move |_| reported))
     }
 
     /// A controller of the scheme, missing parameters at their defaults.
@@ -223,15 +217,14 @@ impl Spec {
             mss: f64::from(config.mss.max(1)),
         };
         let (mut parts, mut horizon) = (Parts::NONE, Horizon::default());
-        let mut observe = Vec::with_capacity(self.interface.observation.len());
-        let mut at = 0;
-        for item in &self.observe {
-            item.compile(&resolve(&item.options), &mut observe, &mut at, &mut parts, &mut horizon);
-        }
-        let mut report = Vec::with_capacity(self.interface.report.len());
-        for item in &self.report {
-            item.compile(&resolve(&item.options), &mut report, &mut 0, &mut parts, &mut horizon);
-        }
+        let mut compile = |items: &[Item], of_report: bool| {
+            let mut compiler = Compiler::new(of_report, &mut parts, &mut horizon, &resolve);
+            let (mut columns, mut at) = (Vec::with_capacity(items.len()), 0);
+            items.iter().for_each(|item| item.compile(&mut compiler, &mut columns, &mut at));
+            (columns, compiler.program, compiler.taps)
+        };
+        let (observe, observed, taps) = compile(&self.observe, false);
+        let (report, reported, more_taps) = compile(&self.report, true);
         let plan = Plan {
             interface: Arc::clone(&self.interface),
             clock: (self.clock.entry.build)(&resolve(&self.clock.options)),
@@ -239,6 +232,10 @@ impl Spec {
             relative: actuator.relative,
             observe,
             report,
+            observed,
+            reported,
+            taps: [taps, more_taps],
+            start: self.start,
             takes_rate: self.base.entry.takes_rate || parts.has(Parts::ADVERTISED),
             parts,
             horizon,
@@ -267,71 +264,9 @@ const FIELDS: &[&str] = &[
     "act",
     "base",
     "report",
+    "start",
 ];
 const ACTION_FIELDS: &[&str] = &["bounds", "levels", "ops"];
-const SIGNALS_EXPECTED: &str = "a list of signals, each a name or {signal, as, history, offset, scale, clip}";
-
-impl Item {
-    /// Names of its channels.
-    fn names(&self) -> Vec<String> {
-        match self.signal.channels {
-            [] => vec![self.name.clone()],
-            channels => channels.iter().map(|channel| format!("{}_{channel}", self.name)).collect(),
-        }
-    }
-
-    /// Returns whether it is read when the decider is asked; other series are zero as long as there was no period.
-    pub(super) fn is_live(&self) -> bool {
-        self.signal.live && self.history == 1
-    }
-
-    fn entries(&self) -> Vec<Entry> {
-        let (low, high) = if self.is_live() { (self.low, self.high) } else { (self.low.min(0.0), self.high.max(0.0)) };
-        let entry = |name| Entry {
-            name,
-            group: self.name.clone(),
-            length: self.history,
-            low,
-            high,
-            offset: self.offset,
-            scale: self.scale,
-            clip: self.clip,
-            unit: self.signal.unit,
-            doc: self.signal.doc,
-        };
-        self.names().into_iter().map(entry).collect()
-    }
-
-    fn compile(
-        &self,
-        options: &[f64],
-        columns: &mut Vec<Column>,
-        at: &mut usize,
-        parts: &mut Parts,
-        horizon: &mut Horizon,
-    ) {
-        *parts = parts.and(self.signal.parts);
-        if self.signal.is_windowed() && (options[0] > 0.0 || options[1] > 0.0) {
-            *parts = parts.and(Parts::RECENT);
-            horizon.reach(Dur::from_secs_f64(options[0] / 1e3), options[1]);
-        }
-        let mut options: Vec<f64> = options.into();
-        options.extend(self.named.map(|index| index as f64));
-        for channel in 0..self.signal.channels.len().max(1) {
-            columns.push(Column {
-                value: self.signal.value,
-                options: options.clone().into(),
-                channel,
-                low: self.low,
-                high: self.high,
-                at: *at,
-                length: self.history,
-                live: self.is_live(),
-            });
-            *at += self.history;
-        }
-    }
-}
 
 /// Text that names something.
 fn identifier(at: &At<'_>, expected: &str) -> Result<String> {
@@ -507,124 +442,3 @@ fn in_force(actuator: &Chosen<ActuatorEntry>, bounds: (f64, f64), params: &[Para
     // Before the first action of an actuator that has no other it is 0.
     (low.min(0.0), high.max(0.0))
 }
-
-struct Reader<'a> {
-    params: &'a [ParamSpec],
-    /// Bounds of the action in force.
-    acted: (f64, f64),
-}
-
-impl Reader<'_> {
-    /// Signals of an observation, with this history if they give no other, or columns of a report.
-    fn items(&self, at: &At<'_>, history: Option<usize>) -> Result<Vec<Item>> {
-        let list = at.list(SIGNALS_EXPECTED)?;
-        if list.is_empty() || list.len() > MOST {
-            return at.fail(format!("1 to {MOST} signals"));
-        }
-        let mut names = HashSet::new();
-        let mut items = Vec::with_capacity(list.len());
-        for at in &list {
-            let item = self.item(at, history)?;
-            for name in item.names() {
-                if !names.insert(name.clone()) {
-                    return at.fail(format!("another name than {name:?}, which is taken: give one with `as`"));
-                }
-            }
-            items.push(item);
-        }
-        Ok(items)
-    }
-
-    fn item(&self, at: &At<'_>, history: Option<usize>) -> Result<Item> {
-        let known: Vec<&str> = signals::all().map(|s| s.name).collect();
-        let name = match at.value {
-            Value::Object(map) => match map.get("signal") {
-                Some(value) => At { value, path: format!("{}.signal", at.path) },
-                None => {
-                    let problem = Problem::Missing { expected: "the name of a signal".into() };
-                    return Err(DocumentError { path: format!("{}.signal", at.path), problem });
-                }
-            },
-            Value::String(_) => at.clone(),
-            _ => return at.fail("the name of a signal, or an object with a field `signal`"),
-        };
-        let found = name.text("the name of a signal")?;
-        let Some(signal) = signals::find(found) else { return Err(unknown(name.path, "signal", found, &known)) };
-        let mut fields = vec!["signal", "as"];
-        if history.is_some() {
-            fields.extend(["history", "offset", "scale", "clip"]);
-        }
-        fields.extend(signal.options.iter().map(|p| p.name));
-        if signal.range == Range::Named {
-            fields.push("name");
-        }
-        let empty = Value::Object(serde_json::Map::new());
-        let object = if at.value.is_string() { At { value: &empty, path: at.path.clone() } } else { at.clone() };
-        let o = object.object(&fields)?;
-        let read = |p: &Param| o.or(p.name, Number::Value(p.default), |at| Number::read(at, p, self.params));
-        let options: Vec<Number> = signal.options.iter().map(read).collect::<Result<_>>()?;
-        if signal.is_windowed() && options[..2].iter().all(|n| *n != Number::Value(0.0)) {
-            return at.fail("over_ms or over_rtts, not both");
-        }
-        let named = if signal.range == Range::Named { Some(self.named(&o)?) } else { None };
-        let (low, high) = match (signal.range, named) {
-            (Range::Action, _) => self.acted,
-            (_, Some(index)) => (self.params[index].min, self.params[index].max),
-            _ => (signal.low, signal.high),
-        };
-        let natural = if signal.range == Range::Own { signal.clip } else { (low, high) };
-        let clip = o.or("clip", natural, |at| match at.list("[low, high]")?.as_slice() {
-            [a, b] => match (a.number(-ANY, ANY)?, b.number(-ANY, ANY)?) {
-                (low, high) if low <= high => Ok((low, high)),
-                _ => at.fail("[low, high], the first not above the second"),
-            },
-            _ => at.fail("[low, high]"),
-        })?;
-        let own = named.map_or(signal.name, |index| self.params[index].name.as_str());
-        Ok(Item {
-            signal,
-            name: o.or("as", own.into(), |at| identifier(at, "a name of letters, digits, - and _"))?,
-            history: o.or("history", history.unwrap_or(1), |at| Ok(at.small(1, MOST_HISTORY)? as usize))?,
-            offset: o.or("offset", signal.offset, |at| at.number(-ANY, ANY))?,
-            scale: o.or("scale", signal.scale, |at| at.number(-ANY, ANY))?,
-            clip,
-            options,
-            named,
-            low,
-            high,
-        })
-    }
-
-    /// The input or run-time parameter that field `name` names.
-    fn named(&self, o: &Object<'_>) -> Result<usize> {
-        let names: Vec<&str> = self.params.iter().filter(|p| p.runtime).map(|p| p.name.as_str()).collect();
-        let at = o.require("name", "the name of an input or run-time parameter")?;
-        let name = at.choice("input", &names)?;
-        let index = self.params.iter().position(|p| p.name == name);
-        index.map_or_else(|| at.fail(names.join(", ")), Ok)
-    }
-
-    /// Returns the default report of a spec.
-    fn standard_report(&self) -> Result<Vec<Item>> {
-        let standard = Value::from(STANDARD_REPORT.map(Value::from).to_vec());
-        self.items(&At { value: &standard, path: "report".into() }, None)
-    }
-}
-
-/// Columns of a report that the spec does not list.
-pub const STANDARD_REPORT: [&str; 14] = [
-    "last_action",
-    "throughput_mbps",
-    "throughput_max_mbps",
-    "loss_mbps",
-    "loss_ratio",
-    "lost_packets",
-    "rtt_ms",
-    "rtt_min_ms",
-    "srtt_ms",
-    "queueing_delay_ms",
-    "cwnd_packets",
-    "interval_ms",
-    "acked_packets",
-    "time_s",
-];

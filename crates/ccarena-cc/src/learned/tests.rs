@@ -2,6 +2,7 @@
 
 mod aurora;
 mod hybrid;
+mod published;
 
 use crate::action::Action;
 use crate::schemes::testing::Flow;

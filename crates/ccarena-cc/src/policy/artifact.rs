@@ -44,12 +44,10 @@ pub(super) fn read(bytes: &[u8]) -> Result<Policy, PolicyError> {
     let normalisation = file.normalisation(trained.observation_len)?;
     file.refuse_unused()?;
     let observed = metadata.0.get("observed").map(|text| Observed::parse(text, &normalisation)).transpose()?;
-    let missing = metadata.missing()?;
     Ok(Policy {
         trained,
         normalisation,
         observed,
-        missing,
         plan: Plan::new(&graph),
         graph,
         metadata: metadata.0,
@@ -80,17 +78,6 @@ impl Metadata {
         let numbers: Option<Vec<f32>> = json.as_array().and_then(|list| list.iter().map(number).collect());
         let error = || PolicyError::Metadata { key, found: super::graph::short(&json), expected: expected.into() };
         numbers.ok_or_else(error)
-    }
-
-    /// Returns what the spec in it does not say; nothing if it says everything.
-    fn missing(&self) -> Result<Vec<String>, PolicyError> {
-        let key = "missing";
-        let Some(text) = self.0.get(key) else { return Ok(Vec::new()) };
-        serde_json::from_str(text).map_err(|e| PolicyError::Metadata {
-            key,
-            found: format!("unusable ({e})"),
-            expected: "a JSON list of texts".into(),
-        })
     }
 
     /// Refuses `weights`, all bytes after the header, if they are not those that were saved. An older file does not say.

@@ -159,6 +159,8 @@ pub enum Op {
     Add,
     /// Product of two values, axes of length one repeated as needed.
     Mul,
+    /// Quotient of two values, zero for a division by zero; axes of length one repeated as needed.
+    Div,
     /// x · scale + shift, with constants.
     Affine {
         /// Factors; 1 if absent.

@@ -285,6 +285,9 @@ fn check_options(spec: &Resolved, reports: bool) -> Result<(), ImageError> {
         Err(ImageError::Option { piece: format!("{} {:?}", piece.kind, piece.name), option })
     };
     let (clock, base) = (&spec.clock, &spec.base);
+    if spec.starts {
+        return option(base, "a `start` of the spec".into());
+    }
     if clock.name == "reasoner" && clock.options.last().is_some_and(|x| *x >= 0.5) {
         return option(clock, "timed 1".into());
     }

@@ -28,6 +28,7 @@ pub(super) enum Kernel {
     /// Indices into both inputs where they differ in shape.
     Add(Option<(Vec<u32>, Vec<u32>)>),
     Mul(Option<(Vec<u32>, Vec<u32>)>),
+    Div(Option<(Vec<u32>, Vec<u32>)>),
     Affine(Affine),
 }
 
@@ -69,6 +70,9 @@ impl Kernel {
             }
             Self::Add(indices) => pairs(x, second, indices.as_ref(), out, |a, b| a + b),
             Self::Mul(indices) => pairs(x, second, indices.as_ref(), out, |a, b| a * b),
+            Self::Div(indices) => {
+                pairs(x, second, indices.as_ref(), out, |a, b| if b == 0.0 { 0.0 } else { a / b });
+            }
             Self::Affine(affine) => affine.run(x, out),
         }
     }

@@ -31,7 +31,6 @@ pub struct Policy {
     trained: Trained,
     normalisation: Normalisation,
     observed: Option<Observed>,
-    missing: Vec<String>,
     graph: Graph,
     plan: Plan,
     metadata: std::collections::HashMap<String, String>,
@@ -96,12 +95,6 @@ impl Policy {
     #[must_use]
     pub fn observed(&self) -> Option<&Observed> {
         self.observed.as_ref()
-    }
-
-    /// Parts of an imported controller that its spec cannot say; flows refuse to run it unless there are none.
-    #[must_use]
-    pub fn missing(&self) -> &[String] {
-        &self.missing
     }
 
     /// The network, from the normalised observation on.

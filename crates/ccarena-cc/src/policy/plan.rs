@@ -167,11 +167,16 @@ fn kernel(graph: &Graph, op: &Op, inputs: &[ValueId], output: ValueId) -> (Kerne
         Op::Map(function) => (Kernel::Map(*function), 0),
         Op::Softmax { axis } => (Kernel::Softmax(spread(*axis)), 0),
         Op::Mean { axis } => (Kernel::Mean(spread(*axis)), 0),
-        Op::Add | Op::Mul => {
+        Op::Add | Op::Mul | Op::Div => {
             let (a, b) = (x, graph.shape(inputs[1]));
             let shape = graph.shape(output);
             let indices = (a != b).then(|| (repeated(a, shape), repeated(b, shape)));
-            (if *op == Op::Add { Kernel::Add(indices) } else { Kernel::Mul(indices) }, 0)
+            let kernel = match op {
+                Op::Add => Kernel::Add,
+                Op::Mul => Kernel::Mul,
+                _ => Kernel::Div,
+            };
+            (kernel(indices), 0)
         }
         Op::Affine { scale, shift } => {
             let constant = |given: &Option<Constant>| {

@@ -253,6 +253,8 @@ static __always_inline void describe(struct event *e, struct tcp_sock *tp, struc
 	e->ssthresh_packets = tp->snd_ssthresh;
 	e->in_flight_packets = tcp_packets_in_flight(tp);
 	e->prior_in_flight_packets = flow->prior_in_flight;
+	e->retransmitted_packets = tp->retrans_out;
+	e->rttvar_us = tp->mdev_us >> 2;
 	e->ca_state = state;
 	e->family = common->skc_family;
 	e->local_port = common->skc_num;

@@ -52,7 +52,7 @@ enum {
 #define RATE_UNLIMITED 0xffffffffu  /* a rate in kbit/s: no limit */
 
 /* Of all that this file says, and of the maps' names and keys: raised by whoever changes any of it. */
-#define ABI 5
+#define ABI 6
 
 #define REASONER_OPTIONS 13
 
@@ -104,6 +104,8 @@ struct event {
 	__u32 ssthresh_packets;
 	__u32 in_flight_packets;
 	__u32 prior_in_flight_packets; /* before the last ACK */
+	__u32 retransmitted_packets;   /* in flight */
+	__u32 rttvar_us;	       /* smoothed deviation of RTT samples */
 	__u32 ca_state;		       /* enum tcp_ca_state */
 	__u32 advertised_kbps; /* what the receiver echoed last, at least 1; 0 if no option has come */
 	__u32 desired_kbps;    /* what this socket writes into its packets; 0 if no option */

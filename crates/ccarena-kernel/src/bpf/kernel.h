@@ -150,6 +150,7 @@ struct tcp_sock {
 	u32 packets_out;
 	u32 max_packets_out;
 	u8 is_cwnd_limited : 1;
+	u32 mdev_us;
 	u32 rttvar_us;
 	u32 srtt_us;
 	u32 lost;

@@ -3,6 +3,7 @@
 mod alpha;
 mod rate;
 mod window;
+mod window_factor;
 mod window_ops;
 
 pub use self::window_ops::Op;
@@ -63,5 +64,12 @@ pub struct ActuatorEntry {
 }
 
 /// All actuators, by name.
-pub const ACTUATORS: &[ActuatorEntry] =
-    &[alpha::ALPHA, rate::RATE, rate::RATE_FACTOR, window::WINDOW, window::WINDOW_EXP2, window_ops::WINDOW_OPS];
+pub const ACTUATORS: &[ActuatorEntry] = &[
+    alpha::ALPHA,
+    rate::RATE,
+    rate::RATE_FACTOR,
+    window::WINDOW,
+    window::WINDOW_EXP2,
+    window_factor::WINDOW_FACTOR,
+    window_ops::WINDOW_OPS,
+];

@@ -15,6 +15,14 @@ use crate::types::Dur;
 pub enum Length {
     /// End at the first acknowledgement after this time.
     Acked(Dur),
+    /// End at the first acknowledgement more than `period` after that which began it, on a clock of whole `tick`s. The
+    /// first one begins with an acknowledgement.
+    Ticks {
+        /// Length of the period.
+        period: Dur,
+        /// Resolution of the clock.
+        tick: Dur,
+    },
     /// Exactly so much time, whether or not acknowledgements come.
     Timed(Dur),
     /// End at the first acknowledgement after this number of smoothed round trips.
@@ -75,4 +83,4 @@ pub struct ClockEntry {
 
 /// All clocks, by name.
 pub const CLOCKS: &[ClockEntry] =
-    &[period::FIXED, reasoner::REASONER, round_trip::ROUND_TRIP, period::TIMER, window::WINDOW];
+    &[period::FIXED, reasoner::REASONER, round_trip::ROUND_TRIP, period::TICKS, period::TIMER, window::WINDOW];

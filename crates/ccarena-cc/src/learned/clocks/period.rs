@@ -17,6 +17,23 @@ pub const FIXED: ClockEntry = ClockEntry {
     build: |options| Box::new(One(Length::Acked(Dur::from_secs_f64(options[0] / 1e3)))),
 };
 
+/// Ends with an acknowledgement, on a coarse clock.
+pub const TICKS: ClockEntry = ClockEntry {
+    name: "ticks",
+    doc: "with the first acknowledgement more than `period_ms` after the one that began the period, on a clock of whole \
+          `tick_ms`; the first period begins with the first acknowledgement",
+    source: "Yan et al., Pantheon/Indigo, ATC 2018: its published code (10 ms on a clock of whole ms)",
+    options: &[
+        Param { default: 10.0, ..PERIOD },
+        Param { name: "tick_ms", default: 1.0, min: 0.01, max: 1000.0, doc: "resolution of the clock in ms" },
+    ],
+    kernel: false,
+    build: |options| {
+        let [period, tick] = [options[0], options[1]].map(|ms| Dur::from_secs_f64(ms / 1e3).max(Dur(1)));
+        Box::new(One(Length::Ticks { period, tick }))
+    },
+};
+
 /// Ends on time.
 pub const TIMER: ClockEntry = ClockEntry {
     name: "timer",

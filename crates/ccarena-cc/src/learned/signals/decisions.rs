@@ -3,6 +3,7 @@
 use super::{Arguments, HUGE, LARGEST, Range, Signal, View};
 use crate::backends::Backend;
 use crate::learned::monitor::{Parts, ratio};
+use crate::types::Dur;
 
 pub const SIGNALS: &[Signal] = &[
     Signal::new("last_action", "action", "the action in force, as what the actuator made of it", |v, _| {
@@ -76,7 +77,8 @@ pub const SIGNALS: &[Signal] = &[
     })
     .bounds(0.0, HUGE)
     .natural(0.0, 0.1, 0.0, 4.0)
-    .needs(Parts::GAPS)
+    .needs(Parts::GAPS.and(Parts::NEWEST))
+    .each(|n, _| n.gap.map(Dur::as_millis_f64))
     .source("Remy")
     .user_space(),
     Signal::new("ack_dispersion", "1", "deviation of the times between acknowledgements over their mean", |v, _| {

@@ -1,9 +1,9 @@
 //! Round-trip times and queueing delays.
 
 use super::{Arguments, HUGE, LARGEST, Signal, View};
-use crate::learned::monitor::Parts;
+use crate::learned::monitor::{Parts, Segment};
 use crate::param::Param;
-use crate::types::Dur;
+use crate::types::{Dur, Time};
 
 /// Natural scale of delays: 1 is 100 ms.
 const MS: f64 = 0.01;
@@ -16,13 +16,46 @@ const QUANTILE: Param = Param { name: "q", default: 0.95, min: 0.0, max: 1.0, do
 pub const SIGNALS: &[Signal] = &[
     Signal::new("rtt_ms", "ms", "mean RTT; the mean before it without a sample", |v, _| v.measured.rtt.as_millis_f64())
         .bounds(0.0, HUGE)
-        .natural(0.0, MS, 0.0, 4.0),
+        .natural(0.0, MS, 0.0, 4.0)
+        .each(|n, _| n.rtt.map(Dur::as_millis_f64)),
     Signal::new("rtt_min_ms", "ms", "smallest RTT of the flow", |v, _| v.measured.rtt_min.as_millis_f64())
         .bounds(0.0, HUGE)
-        .natural(0.0, MS, 0.0, 4.0),
+        .natural(0.0, MS, 0.0, 4.0)
+        .each(|n, _| sampled(n.rtt_min)),
     Signal::new("srtt_ms", "ms", "smoothed RTT (RFC 6298)", |v, _| v.measured.srtt.as_millis_f64())
         .bounds(0.0, HUGE)
-        .natural(0.0, MS, 0.0, 4.0),
+        .natural(0.0, MS, 0.0, 4.0)
+        .each(|n, _| sampled(n.srtt)),
+    Signal::new("rttvar_ms", "ms", "RTT variation: smoothed deviation of the RTT samples (RFC 6298)", |v, _| {
+        v.monitor.newest().variation.seconds * 1e3
+    })
+    .bounds(0.0, HUGE)
+    .natural(0.0, 0.1, 0.0, 4.0)
+    .needs(Parts::NEWEST)
+    .source("Sage")
+    .user_space(),
+    Signal::new("ack_rtt_ms", "ms", "RTT sample of the newest acknowledgement that has one", |v, a| {
+        v.monitor.newest().segment_last.map_or(0.0, |s| rtt_ms(&s, a.options))
+    })
+    .bounds(0.0, HUGE)
+    .natural(0.0, MS, 0.0, 4.0)
+    .options(TICK)
+    .needs(Parts::DEPARTURES)
+    .each(|n, options| n.segment.map(|s| rtt_ms(&s, options)))
+    .source("Indigo")
+    .user_space(),
+    Signal::new("rtt_samples", "1", "RTT samples", |v, _| f64::from(v.measured.rtt_samples))
+        .bounds(0.0, 1e10)
+        .natural(0.0, 0.01, 0.0, 4.0)
+        .source("Orca")
+        .user_space(),
+    Signal::new("rtt_or_zero_ms", "ms", "mean RTT; 0 without a sample", |v, _| {
+        v.measured.rtt_sampled.unwrap_or_default().as_millis_f64()
+    })
+    .bounds(0.0, HUGE)
+    .natural(0.0, MS, 0.0, 4.0)
+    .source("Astraea")
+    .user_space(),
     Signal::new("rtt_or_min_ms", "ms", "mean RTT; the smallest RTT without a sample", |v, _| {
         v.measured.rtt_or_min().as_millis_f64()
     })
@@ -60,7 +93,8 @@ pub const SIGNALS: &[Signal] = &[
         (v.measured.rtt - v.measured.rtt_min).as_millis_f64()
     })
     .bounds(0.0, HUGE)
-    .natural(0.0, MS, 0.0, 4.0),
+    .natural(0.0, MS, 0.0, 4.0)
+    .each(|n, _| n.rtt.map(|rtt| (rtt - n.rtt_min).as_millis_f64())),
     Signal::new("delay_or_zero_ms", "ms", "mean less smallest RTT (ACCT's σ); 0 without a sample", |v, _| {
         v.measured.delay_or_zero().as_millis_f64()
     })
@@ -87,6 +121,35 @@ pub const SIGNALS: &[Signal] = &[
         .natural(0.0, 2.0, -2.0, 2.0)
         .source("Timely"),
 ];
+
+/// Clock of the times that a signal is computed from.
+pub(super) const TICK: &[Param] = &[Param {
+    name: "tick_ms",
+    default: 0.0,
+    min: 0.0,
+    max: 1000.0,
+    doc: "resolution of the clock, which cuts each time; 0 is the transport's own",
+}];
+
+/// `later` less `earlier` in ms, on the clock that `options` give.
+pub(super) fn elapsed_ms(earlier: Time, later: Time, options: &[f64]) -> f64 {
+    match options {
+        [tick, ..] if *tick > 0.0 => {
+            let length = Dur::from_secs_f64(tick / 1e3).0.max(1);
+            (later.0 / length).saturating_sub(earlier.0 / length) as f64 * tick
+        }
+        _ => later.since(earlier).as_millis_f64(),
+    }
+}
+
+/// RTT sample of a segment.
+pub(super) fn rtt_ms(segment: &Segment, options: &[f64]) -> f64 {
+    elapsed_ms(segment.sent_at, segment.acked_at, options)
+}
+
+fn sampled(rtt: Dur) -> Option<f64> {
+    (rtt > Dur::ZERO).then(|| rtt.as_millis_f64())
+}
 
 fn latency_ratio(v: &View<'_>, _: Arguments<'_>) -> f64 {
     let (rtt, min) = (v.measured.rtt, v.measured.rtt_min);

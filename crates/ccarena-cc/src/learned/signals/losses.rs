@@ -1,7 +1,8 @@
 //! Losses.
 
 use super::{Arguments, HUGE, OVER, Signal, View};
-use crate::learned::monitor::ratio;
+use crate::backends::Backend;
+use crate::learned::monitor::{Parts, ratio};
 use crate::types::Dur;
 
 pub const SIGNALS: &[Signal] = &[
@@ -33,6 +34,22 @@ pub const SIGNALS: &[Signal] = &[
         .bounds(0.0, HUGE)
         .natural(0.0, 0.1, 0.0, 4.0)
         .source("Orca"),
+    Signal::new("ecn_packets", "segments", "segments that acknowledgements report as marked by ECN", |v, _| {
+        v.monitor.ack_sums(v.measured.is_span).marked as f64
+    })
+    .bounds(0.0, 1e10)
+    .natural(0.0, 0.1, 0.0, 4.0)
+    .needs(Parts::ACKS)
+    .source("RFC 3168")
+    .not_on(&[Backend::Quic, Backend::Kernel]),
+    Signal::new("ecn_ratio", "1", "segments marked by ECN over acknowledged ones", |v, _| {
+        ratio(v.monitor.ack_sums(v.measured.is_span).marked as f64, f64::from(v.measured.acked_packets))
+    })
+    .bounds(0.0, 1.0)
+    .natural(0.0, 1.0, 0.0, 1.0)
+    .needs(Parts::ACKS)
+    .source("DCTCP")
+    .not_on(&[Backend::Quic, Backend::Kernel]),
 ];
 
 fn packet_loss_ratio(v: &View<'_>, a: Arguments<'_>) -> f64 {

@@ -12,7 +12,8 @@ mod surroundings;
 mod windows;
 
 use super::bases::base::Base;
-use super::monitor::{Measured, Monitor, Parts, Totals, times};
+use super::derived::Program;
+use super::monitor::{Measured, Monitor, Newest, Parts, Totals, times};
 use crate::backends::Backend;
 use crate::param::Param;
 use crate::types::{Dur, Requirement, Time};
@@ -45,6 +46,8 @@ pub struct View<'a> {
     pub requirement: Option<Requirement>,
     /// Values of parameters and inputs.
     pub params: &'a [f64],
+    /// Derived signals, if there are any.
+    pub derived: Option<&'a Program>,
 }
 
 /// Arguments of one signal in a spec.
@@ -56,7 +59,17 @@ pub struct Arguments<'a> {
     pub channel: usize,
 }
 
-impl View<'_> {
+impl<'a> View<'a> {
+    /// The same with the derived signals of `program`, which are computed from it.
+    #[must_use]
+    pub fn with(self, program: &'a mut Program) -> Self {
+        if program.is_empty() {
+            return self;
+        }
+        program.run(&self);
+        Self { derived: Some(program), ..self }
+    }
+
     /// Totals over the stretch that `over_ms` or `over_rtts` (the first two options) say, with its length; none for the
     /// period.
     #[must_use]
@@ -89,6 +102,18 @@ impl View<'_> {
     pub fn target(&self) -> f64 {
         self.monitor.target(self.wire_bytes)
     }
+}
+
+/// Value function of a signal at the end of a period.
+pub type Read = fn(&View<'_>, Arguments<'_>) -> f64;
+
+/// Value function of a signal at an acknowledgement; none if that has no sample.
+pub type Each = fn(&Newest, &[f64]) -> Option<f64>;
+
+/// Value function of a derived signal: its option is its place.
+pub(super) fn derived(v: &View<'_>, a: Arguments<'_>) -> f64 {
+    let place = a.options.first().map_or(0, |place| *place as usize);
+    v.derived.map_or(0.0, |program| program.value(place))
 }
 
 /// A registered signal.
@@ -124,7 +149,9 @@ pub struct Signal {
     /// Backends that do not measure it.
     unmeasured: &'static [Backend],
     /// Value function.
-    pub value: fn(&View<'_>, Arguments<'_>) -> f64,
+    pub value: Read,
+    /// Its value at an acknowledgement, if it has one.
+    pub each: Option<Each>,
 }
 
 /// Origin of a signal's bounds.
@@ -139,9 +166,9 @@ pub enum Range {
 }
 
 /// Ratios go no further, whatever happens to a path.
-const LARGEST: f64 = 1e6;
+pub(super) const LARGEST: f64 = 1e6;
 /// Nor does anything else.
-const HUGE: f64 = 1e15;
+pub(super) const HUGE: f64 = 1e15;
 
 /// The options of a signal that can be measured over another stretch than the period.
 const OVER: &[Param] = &[
@@ -163,12 +190,7 @@ const OVER: &[Param] = &[
 
 impl Signal {
     /// A number that every backend measures.
-    const fn new(
-        name: &'static str,
-        unit: &'static str,
-        doc: &'static str,
-        value: fn(&View<'_>, Arguments<'_>) -> f64,
-    ) -> Self {
+    const fn new(name: &'static str, unit: &'static str, doc: &'static str, value: Read) -> Self {
         Self {
             name,
             unit,
@@ -186,6 +208,7 @@ impl Signal {
             range: Range::Own,
             unmeasured: &[],
             value,
+            each: None,
         }
     }
 
@@ -224,6 +247,11 @@ impl Signal {
     /// A program in the kernel does not compute it.
     const fn user_space(self) -> Self {
         self.not_on(&[Backend::Kernel])
+    }
+
+    /// It has a value at each acknowledgement, too.
+    const fn each(self, each: Each) -> Self {
+        Self { each: Some(each), ..self }
     }
 
     const fn channels(self, channels: &'static [&'static str]) -> Self {

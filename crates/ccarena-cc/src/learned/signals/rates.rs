@@ -1,7 +1,8 @@
 //! Rates and amounts.
 
+use super::delays::{TICK, elapsed_ms, rtt_ms};
 use super::{Arguments, HUGE, OVER, Signal, View};
-use crate::learned::monitor::{Parts, ratio};
+use crate::learned::monitor::{Parts, Segment, ratio};
 use crate::types::{Bytes, Dur};
 
 /// Natural scale of rates: 1 is 100 Mbit/s.
@@ -45,8 +46,54 @@ pub const SIGNALS: &[Signal] = &[
         .bounds(0.0, HUGE)
         .natural(0.0, MBPS, 0.0, 4.0)
         .needs(Parts::NEWEST)
+        .each(|n, _| n.rate_sampled.map(|sample| mbps(sample.delivered.0, sample.interval)))
         .source("draft-cheng-iccrg-delivery-rate-estimation")
         .user_space(),
+    Signal::new("delivery_rate_mean_mbps", "Mbit/s", "mean of the transport's delivery-rate samples; 0 without one", |v, _| {
+        let sums = v.monitor.ack_sums(v.measured.is_span);
+        ratio(sums.rate_bps, sums.rates) / 1e6
+    })
+    .bounds(0.0, HUGE)
+    .natural(0.0, MBPS, 0.0, 4.0)
+    .needs(Parts::ACKS)
+    .source("Orca, Astraea")
+    .user_space(),
+    Signal::new(
+        "ack_delivery_mbps",
+        "Mbit/s",
+        "bytes acknowledged since the newest acknowledged segment left, over the time since the acknowledgement before its \
+         departure",
+        |v, a| v.monitor.newest().segment_last.map_or(0.0, |s| delivered_mbps(&s, a.options)),
+    )
+    .bounds(0.0, HUGE)
+    .natural(0.0, MBPS, 0.0, 4.0)
+    .options(TICK)
+    .needs(Parts::DEPARTURES)
+    .each(|n, options| n.segment.map(|s| delivered_mbps(&s, options)))
+    .source("Indigo")
+    .user_space(),
+    Signal::new(
+        "ack_send_mbps",
+        "Mbit/s",
+        "bytes sent since the newest acknowledged segment left, its own included, over its RTT",
+        |v, a| v.monitor.newest().segment_last.map_or(0.0, |s| sent_mbps(&s, a.options)),
+    )
+    .bounds(0.0, HUGE)
+    .natural(0.0, MBPS, 0.0, 4.0)
+    .options(TICK)
+    .needs(Parts::DEPARTURES)
+    .each(|n, options| n.segment.map(|s| sent_mbps(&s, options)))
+    .source("Indigo")
+    .user_space(),
+    Signal::new("app_limited_ratio", "1", "delivery-rate samples that the application limited, over all", |v, _| {
+        let sums = v.monitor.ack_sums(v.measured.is_span);
+        ratio(sums.app_limited, sums.rates)
+    })
+    .bounds(0.0, 1.0)
+    .natural(0.0, 1.0, 0.0, 1.0)
+    .needs(Parts::ACKS)
+    .source("draft-cheng-iccrg-delivery-rate-estimation")
+    .user_space(),
     Signal::new("delivery_ratio", "1", "throughput over the window per smallest RTT: 1 with empty queues", |v, _| {
         ratio(v.measured.throughput() * v.measured.rtt_min.as_secs_f64(), v.window_bytes() * 8.0)
     })
@@ -87,6 +134,20 @@ pub const SIGNALS: &[Signal] = &[
 
 fn mbps(bytes: u64, stretch: Dur) -> f64 {
     if stretch == Dur::ZERO { 0.0 } else { bytes as f64 * 8.0 / stretch.as_secs_f64() / 1e6 }
+}
+
+/// `bytes` over a time of at least one tick of the clock.
+fn per_ms(bytes: u64, ms: f64, options: &[f64]) -> f64 {
+    let least = options.first().copied().unwrap_or(0.0);
+    ratio(bytes as f64 * 8.0 / 1e3, ms.max(least))
+}
+
+fn delivered_mbps(segment: &Segment, options: &[f64]) -> f64 {
+    per_ms(segment.delivered, elapsed_ms(segment.delivered_at, segment.acked_at, options), options)
+}
+
+fn sent_mbps(segment: &Segment, options: &[f64]) -> f64 {
+    per_ms(segment.sent, rtt_ms(segment, options), options)
 }
 
 fn throughput(v: &View<'_>, a: Arguments<'_>) -> f64 {

@@ -43,6 +43,23 @@ pub const SIGNALS: &[Signal] = &[
     .needs(Parts::NEWEST)
     .source("Sage, Astraea")
     .user_space(),
+    Signal::new("outstanding_packets", "segments", "segments sent and not acknowledged cumulatively", |v, _| {
+        let newest = v.monitor.newest();
+        newest.nxt.saturating_sub(newest.una) as f64 / v.mss
+    })
+    .bounds(0.0, 1e12)
+    .natural(0.0, 0.01, 0.0, 4.0)
+    .needs(Parts::NEWEST)
+    .source("Astraea (packets_out)")
+    .user_space(),
+    Signal::new("retransmitted_packets", "segments", "retransmitted segments in flight", |v, _| {
+        f64::from(v.monitor.newest().retransmitted)
+    })
+    .bounds(0.0, 1e10)
+    .natural(0.0, 0.1, 0.0, 4.0)
+    .needs(Parts::NEWEST)
+    .source("Astraea (retrans_out)")
+    .user_space(),
     Signal::new("inflight_ratio", "1", "bytes in flight over the window", inflight_ratio)
         .natural(0.0, 1.0, 0.0, 2.0)
         .needs(Parts::NEWEST)

@@ -2,9 +2,8 @@
 //!
 //! Every signal means the same in each backend that measures it; `tests/privileged/test_signals.py` compares them.
 
-use super::Spec;
+use super::{Item, Source, Spec};
 use crate::backends::{Backend, Unmeasured};
-use crate::learned::signals::Signal;
 
 impl Spec {
     /// Refuses the spec if `backend` does not measure a signal that it observes or reports.
@@ -12,7 +11,7 @@ impl Spec {
     /// # Errors
     /// The first such signal.
     pub fn check_signals(&self, backend: Backend) -> Result<(), Unmeasured> {
-        self.named_signals(true).try_for_each(|(signal, label)| check(signal, label, backend))
+        self.items(true).try_for_each(|item| check(item, backend))
     }
 
     /// Checks the signals that the decider sees alone, as [`check_signals`](Self::check_signals) does.
@@ -21,15 +20,24 @@ impl Spec {
     ///
     /// As there.
     pub fn check_observed_signals(&self, backend: Backend) -> Result<(), Unmeasured> {
-        self.named_signals(false).try_for_each(|(signal, label)| check(signal, label, backend))
+        self.items(false).try_for_each(|item| check(item, backend))
     }
 }
 
-fn check(signal: &'static Signal, label: &str, backend: Backend) -> Result<(), Unmeasured> {
-    if signal.is_measured(backend) {
-        return Ok(());
+fn check(item: &Item, backend: Backend) -> Result<(), Unmeasured> {
+    let label = || item.name.clone();
+    let signals = item.signals();
+    if let Some(signal) = signals.iter().find(|signal| !signal.is_measured(backend)) {
+        return Err(Unmeasured { signal: signal.name, label: label(), backend, measured: signal.backends().collect() });
     }
-    Err(Unmeasured { signal: signal.name, label: label.into(), backend, measured: signal.backends().collect() })
+    match &item.source {
+        Source::Derived(expr) if backend == Backend::Kernel => {
+            let elsewhere = |b: &Backend| *b != Backend::Kernel && signals.iter().all(|signal| signal.is_measured(*b));
+            let measured = Backend::ALL.into_iter().filter(elsewhere).collect();
+            Err(Unmeasured { signal: expr.form(), label: label(), backend, measured })
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Item, Spec};
+use super::{Item, Raw, Source, Spec};
 use crate::learned::VERSION;
 use crate::learned::interface::ParamSpec;
 use crate::learned::number::Number;
@@ -33,6 +33,10 @@ pub(super) fn canonical(d: &Spec) -> Value {
         "base": chosen(d.base.entry.name, d.base.entry.options, &d.base.options, params),
         "report": d.report.iter().map(|i| item(i, params, false)).collect::<Vec<_>>(),
     });
+    // Later than version 1 of the format, like the options below.
+    if let Some(start) = d.start {
+        spec["start"] = start.to_json();
+    }
     for (field, input) in [("params", false), ("inputs", true)] {
         let fields: Map<String, Value> =
             params.iter().filter(|p| p.input == input).map(|p| (p.name.clone(), param(p))).collect();
@@ -84,18 +88,27 @@ fn chosen(kind: &str, options: &[Param], values: &[Number], params: &[ParamSpec]
 }
 
 fn item(i: &Item, params: &[ParamSpec], observed: bool) -> Value {
-    let options = i.signal.options.iter().zip(&i.options);
-    let mut fields: Map<String, Value> = options.map(|(o, n)| (o.name.to_string(), n.to_json(params))).collect();
-    fields.insert("signal".into(), json!(i.signal.name));
-    fields.insert("as".into(), json!(i.name));
-    if let (Range::Named, Some(index)) = (i.signal.range, i.named) {
-        fields.insert("name".into(), json!(params[index].name));
-    }
+    let mut value = match &i.source {
+        Source::Signal(raw) => signal(raw, params),
+        Source::Derived(expr) => expr.to_json(&|raw| signal(raw, params)),
+    };
+    value["as"] = json!(i.name);
     if observed {
-        fields.insert("history".into(), json!(i.history));
-        fields.insert("offset".into(), json!(i.offset));
-        fields.insert("scale".into(), json!(i.scale));
-        fields.insert("clip".into(), json!([i.clip.0, i.clip.1]));
+        value["history"] = json!(i.history);
+        value["offset"] = json!(i.offset);
+        value["scale"] = json!(i.scale);
+        value["clip"] = json!([i.clip.0, i.clip.1]);
+    }
+    value
+}
+
+/// A signal of the registry with its options.
+fn signal(raw: &Raw, params: &[ParamSpec]) -> Value {
+    let options = raw.signal.options.iter().zip(&raw.options);
+    let mut fields: Map<String, Value> = options.map(|(o, n)| (o.name.to_string(), n.to_json(params))).collect();
+    fields.insert("signal".into(), json!(raw.signal.name));
+    if let (Range::Named, Some(index)) = (raw.signal.range, raw.named) {
+        fields.insert("name".into(), json!(params[index].name));
     }
     Value::Object(fields)
 }

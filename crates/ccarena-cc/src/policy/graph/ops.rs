@@ -7,7 +7,7 @@ use super::{Builder, Cell, Constant, Fields, Function, MAX_VALUES, Op, TensorId,
 
 /// Every operation, for messages.
 const NAMES: &str = "linear, conv1d, gru, lstm, layer_norm, embedding, concat, slice, reshape, transpose, relu, leaky_relu, elu, silu, \
-                     gelu, sigmoid, tanh, softplus, exp, clip, softmax, mean, add, mul, affine";
+                     gelu, sigmoid, tanh, softplus, exp, clip, softmax, mean, add, mul, div, affine";
 
 /// The operation `name` on inputs of these `shapes`, the shape of its result, and how many multiplications it costs.
 pub(super) fn read(
@@ -18,7 +18,7 @@ pub(super) fn read(
 ) -> Result<(Op, Vec<usize>, usize), PolicyError> {
     let (least, most) = match name {
         "concat" => (1, usize::MAX),
-        "add" | "mul" => (2, 2),
+        "add" | "mul" | "div" => (2, 2),
         "gru" | "lstm" => (1, 2),
         _ => (1, 1),
     };
@@ -94,8 +94,12 @@ pub(super) fn read(
             shape.remove(axis);
             Ok((Op::Mean { axis }, shape, count(x)))
         }
-        "add" | "mul" => {
-            let op = if name == "add" { Op::Add } else { Op::Mul };
+        "add" | "mul" | "div" => {
+            let op = match name {
+                "add" => Op::Add,
+                "mul" => Op::Mul,
+                _ => Op::Div,
+            };
             let shape = broadcast(x, &shapes[1]).ok_or_else(|| {
                 fields.error(format!("shapes {x:?} and {:?}", shapes[1]), "axes that are equal or of length 1")
             })?;

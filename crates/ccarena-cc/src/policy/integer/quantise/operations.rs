@@ -100,6 +100,7 @@ impl Builder<'_> {
                 };
                 self.affine(input, &all(scale, 1.0), &all(shift, 0.0))
             }
+            Operation::Div => Err(self.refused("operation div", NAMES)),
             Operation::Embedding { .. } => Err(self.refused("operation embedding", NAMES)),
             Operation::Softmax { .. } => Err(self.refused("operation softmax", NAMES)),
         }
