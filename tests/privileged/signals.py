@@ -133,6 +133,16 @@ BOUNDS = {
 }
 """The bound of each signal's mean, against the simulator's."""
 
+DERIVED: dict[str, tuple[dict[str, Any], Bound]] = {
+    "emptiness": ({"quotient": ["rtt_min_ms", "rtt_ms"], "default": 1}, RATIO),
+    "queue_ms": ({"difference": ["rtt_ms", "rtt_min_ms"]}, DELAY),
+    "best_mbps": ({"max": "delivery_rate_mean_mbps"}, MOST),
+    "lately_mbps": ({"mean": "throughput_mbps", "over_periods": 5}, RATE),
+    "within_ms": ({"mean": "rtt_ms", "over_ms": 300, "each": "ack"}, DELAY),
+    "anew_ms": ({"ewma": {"signal": "ack_rtt_ms", "tick_ms": 1}, "gain": 0.125, "reset": "period"}, Bound(0.02, 4.0)),
+}
+"""Derived signals and their bounds: every kind of them, by period and by acknowledgement."""
+
 WINDOW = {"kind": "window", "bounds": [2, 200]}
 FLOWS = {
     "rate": Flow({"kind": "rate", "bounds": [1, 50]}, "none", 10.0, kernel=False),
@@ -167,14 +177,17 @@ def columns(name: str, backend: str) -> list[dict[str, Any]]:
             out.append({"signal": signal, "as": signal, **({"name": "given"} if signal == "input" else {})})
             if looks_back and any(option["name"] == "over_rtts" for option in about["options"]):
                 out.append({"signal": signal, "as": f"{signal}_recent", "over_rtts": RECENT_RTTS})
+    return out + ([] if backend == "kernel" else [{**item, "as": name} for name, (item, _) in DERIVED.items()])
+
+
+def bounds_of(name: str, backend: str) -> list[Bound]:
+    """The bound of each column of a flow's report."""
+    out = []
+    for column in columns(name, backend):
+        signal = column.get("signal")
+        channels = len(SIGNALS[signal]["channels"] or [""]) if signal else 1
+        out += [BOUNDS[signal] if signal else DERIVED[column["as"]][1]] * channels
     return out
-
-
-def signals_of(name: str, backend: str) -> list[str]:
-    """The signal of each column of a flow's report."""
-    return [
-        column["signal"] for column in columns(name, backend) for _ in SIGNALS[column["signal"]]["channels"] or [""]
-    ]
 
 
 def spec(name: str, backend: str) -> dict[str, Any]:

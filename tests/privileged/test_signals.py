@@ -17,7 +17,7 @@ from ccarena.policies.artifact import Artifact
 from ccarena.policies.graph import OBSERVATION, Graph, Node
 from ccarena.policies.spec import spec_of
 from tests.policies.made import DOCUMENT, constant
-from tests.privileged.signals import BACKENDS, BOUNDS, FLOWS, SIGNALS, execute, measure, signals_of
+from tests.privileged.signals import BACKENDS, BOUNDS, FLOWS, SIGNALS, bounds_of, execute, measure
 
 pytestmark = pytest.mark.usefixtures("kernel", "quic")
 
@@ -36,8 +36,8 @@ def test_a_signal_means_the_same(backend: str, simulated: dict[str, dict[str, fl
     measured, wrong = measure(backend, tmp_path), []
     assert set(measured) == {name for name, flow in FLOWS.items() if flow.kernel or backend != "kernel"}
     for name, flow in measured.items():
-        for (column, value), signal in zip(flow.items(), signals_of(name, backend), strict=True):
-            expected, bound = simulated[name][column], BOUNDS[signal]
+        for (column, value), bound in zip(flow.items(), bounds_of(name, backend), strict=True):
+            expected = simulated[name][column]
             if not bound.holds(value, expected, FLOWS[name].times):
                 wrong.append(f"{name}: {column} is {value:.4g}; {expected:.4g} in the simulator, {bound}")
     assert not wrong, "\n".join(wrong)

@@ -145,8 +145,8 @@ impl Feed {
             let spacing = controller.pacing_rate().map_or(Dur::ZERO, |rate| rate.time_for(self.mss));
             let slack = spacing * SLACK;
             let earliest = Time(self.at.0.saturating_sub(slack.0));
-            self.sent_at = (self.sent_at + spacing).clamp(earliest, now + slack);
             let unreported = if k == first_called { k } else { 0 };
+            self.sent_at = (self.sent_at + spacing * (unreported + 1)).clamp(earliest, now + slack);
             controller.on_sent(&SentInfo {
                 now: self.sent_at,
                 bytes: Bytes(left(k) - left(k + 1)),
@@ -378,6 +378,15 @@ mod tests {
             let bytes: u64 = sent.iter().map(|s| (s.bytes + s.unreported).0).sum();
             assert_eq!((sent.len(), packets, bytes), (calls, 30, 25_000), "tracks: {tracks}");
         }
+    }
+
+    #[test]
+    fn a_call_for_many_segments_has_the_time_of_the_last() {
+        let mut recorder = Recorder { pacing: Some(Rate(8_000_000)), ..Recorder::default() };
+        let mut feed = Feed::new(&mut recorder, 1000, 1_000_000_000);
+        // 1 ms per segment: the twenty left within 20 ms, and the report came after 30.
+        feed.tell(&Event { now_ns: 1_030_000_000, ..event() }, &mut recorder, |_, _| ());
+        assert_eq!(recorder.sent[0].now, Time(20_000_000));
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Controller for tests that records its calls.
 
-use ccarena_cc::{AckInfo, Bytes, Controller, LossInfo, PacketTracker, SentInfo};
+use ccarena_cc::{AckInfo, Bytes, Controller, LossInfo, PacketTracker, Rate, SentInfo};
 
 #[derive(Default)]
 pub(crate) struct Recorder {
     pub(crate) tracks: bool,
+    pub(crate) pacing: Option<Rate>,
     pub(crate) acks: Vec<AckInfo>,
     pub(crate) losses: Vec<LossInfo>,
     pub(crate) timeouts: Vec<LossInfo>,
@@ -16,6 +17,10 @@ pub(crate) struct Recorder {
 impl Controller for Recorder {
     fn on_ack(&mut self, ack: &AckInfo) {
         self.acks.push(*ack);
+    }
+
+    fn pacing_rate(&self) -> Option<Rate> {
+        self.pacing
     }
 
     fn on_loss(&mut self, loss: &LossInfo) {
