@@ -151,8 +151,8 @@ policies: setup  ## Train the shipped policies again and ship them with their ca
 	done
 	$(BIN)/python -m docs.generate.policies $(foreach name,$(SHIPPED),$(name)=runs/shipped-$(name))
 
-leaderboard: setup  ## Run the leaderboard, rewrite docs/leaderboard.md and make the pages; finished runs are kept
-	$(BIN)/ccarena leaderboard run $(ARGS)
+leaderboard: setup  ## Run the leaderboard on generated and fetched traces, rewrite docs/leaderboard.md and make the pages; finished runs are kept
+	$(BIN)/ccarena leaderboard run --traces presets models recordings $(ARGS)
 	$(BIN)/python -m docs.generate.leaderboard runs/leaderboard/results.db docs/leaderboard.md
 	$(BIN)/ccarena leaderboard page runs/leaderboard/site
 

@@ -17,7 +17,7 @@ from ccarena.core.measurements import Target
 from ccarena.errors import MissingDependencyError
 from ccarena.eval.leaderboard.figures import solo, stored
 from ccarena.eval.leaderboard.ranking import OVERALL
-from ccarena.eval.leaderboard.run import Board, ranking_of, run
+from ccarena.eval.leaderboard.run import Board, rankings_of, run
 from ccarena.eval.leaderboard.site import CELL, MOST_CELLS, Site
 from ccarena.eval.leaderboard.store import Store
 from ccarena.pages.browser import Browser
@@ -45,7 +45,7 @@ def _large_store(sheet: Sheet) -> None:
         fill(large, **RUNS)
         with Store(large) as store:
             begun = time.perf_counter()
-            store.keep_ranking(ranking_of(store))
+            store.keep_rankings(rankings_of(store))
             sheet.add("leaderboard/rank", "ranking 10^6 runs", time.perf_counter() - begun, "s")
             slowest = max(queries(store).items(), key=lambda each: each[1])
             what = f"slowest query of a page, 10^6 runs: {slowest[0]}"
@@ -143,7 +143,7 @@ def table() -> tuple[float, float, float]:
         where = str(Path(folder, "cells.db"))
         fill(where, **CELLS)
         with Store(where) as store:
-            store.keep_ranking(ranking_of(store))
+            store.keep_rankings(rankings_of(store))
             site = Site(store)
             for path in ("index.html", "data/ranking.js", "data/cells.js", *(f"assets/{name}" for name in assets())):
                 Path(folder, path).parent.mkdir(exist_ok=True)

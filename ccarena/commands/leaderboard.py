@@ -18,10 +18,13 @@ from ccarena.core.plain_data import plain
 from ccarena.core.terminal import again, command_line, print_table, progress_bar
 from ccarena.errors import ConfigError, did_you_mean
 from ccarena.eval.leaderboard import exchange
+from ccarena.eval.leaderboard.figures import SCORE, SCORES
 from ccarena.eval.leaderboard.groups import GROUPS, STACKS, backend_of, expand, not_here
 from ccarena.eval.leaderboard.links import SCENARIO
-from ccarena.eval.leaderboard.ranking import OVERALL
-from ccarena.eval.leaderboard.run import Board, failures_of, ranking_of
+from ccarena.eval.leaderboard.listing import agreement_of, lines, score_of, tracks_of, visible_of
+from ccarena.eval.leaderboard.ranking import OVERALL, UNSEEN, first_of
+from ccarena.eval.leaderboard.reported import COLUMNS, means_of, read_reported
+from ccarena.eval.leaderboard.run import Board, failures_of, rankings_of
 from ccarena.eval.leaderboard.run import run as run_board
 from ccarena.eval.leaderboard.serve import SUBMISSIONS, TOKEN, Inbox, serve
 from ccarena.eval.leaderboard.site import write_site
@@ -36,6 +39,7 @@ __all__ = ["UNUSED", "add_parser", "run"]
 UNUSED = (
     *executors.UNUSED,
     Unused(("threads",), lambda args: getattr(args, "executor", "local") != "local", "beside --executor ray"),
+    Unused(("sample", "sample_seed", "policies"), lambda args: getattr(args, "reported", None), "beside --reported"),
 )
 
 SUBMIT = "measure a policy, and write it with its card and what it reaches as one file for others"
@@ -59,8 +63,9 @@ def add_parser(subparsers: Any, **options: Any) -> None:
     sub = action("run", "run what the store lacks, and rank what it has", **grammar)
     sub.add_argument(
         "--traces", nargs="*", metavar="SET",
-        help="presets (generated, the default), stacks (three links, the default of that group), a set that was "
-        "fetched (mahimahi, nyc-lte), names, files or folders; no value beside --scenario: none",
+        help="presets and models (generated, the default), stacks (three links, the default of that group), recordings "
+        "(all that were fetched) or a set of them (mahimahi, nyc-lte), names, files or folders; no value beside "
+        "--scenario: none",
     )  # fmt: skip
     sub.add_argument(
         "--scenario", action="append", default=[], metavar="FILE",
@@ -76,16 +81,23 @@ def add_parser(subparsers: Any, **options: Any) -> None:
         "--policies", nargs="*", metavar="ENTRANT", help="policies, and folders of them (the shipped ones)"
     )
     sub.add_argument(
-        "--delays-ms", nargs="+", type=float, default=[20.0], metavar="MS", help="one-way propagation delays (20)"
-    )
+        "--delays-ms", nargs="+", type=float, metavar="MS",
+        help="one-way propagation delays of all traces (each trace has its own, 10 to 100 ms)",
+    )  # fmt: skip
     sub.add_argument(
-        "--buffers", nargs="+", type=int, default=[100, 1000], metavar="PACKETS", help="queue limits (100 1000)"
-    )
+        "--buffers", nargs="+", type=int, metavar="PACKETS",
+        help="queue limits of all traces (each trace has its own, 50 to 1000 packets)",
+    )  # fmt: skip
     sub.add_argument(
         "--duration-s", type=float, metavar="S", help=f"length of every run (60; of the group stacks {DURATION_S:g})"
     )
-    sub.add_argument("--seeds", type=int, metavar="N", help=f"repetitions alone (5; of the group stacks {SEEDS})")
-    sub.add_argument("--meeting-seeds", type=int, metavar="N", help="repetitions of every pair (2; in real time 0)")
+    sub.add_argument(
+        "--seeds", type=int, metavar="N",
+        help=f"repetitions alone (1; on fewer than 6 traces 5; of the group stacks {SEEDS})",
+    )  # fmt: skip
+    sub.add_argument(
+        "--meeting-seeds", type=int, metavar="N", help="repetitions of pairs, and beside CUBIC (1; in real time 0)"
+    )
     sub.add_argument(
         "--backend", choices=BACKENDS, help=f"backend of the runs ({SIM}; {KERNEL} if a program of others takes part)"
     )
@@ -95,9 +107,14 @@ def add_parser(subparsers: Any, **options: Any) -> None:
     sub = action("rank", "rank what is stored, and print the table")
     sub.add_argument(
         "--group",
-        default=OVERALL,
-        help=f'"{OVERALL}" (default), a class of traces, "trace NAME", "scenario" or "scenario NAME"',
+        help=f'"{OVERALL}", "{UNSEEN}" (default if there are some), a class of traces, "trace NAME", "scenario" or '
+        '"scenario NAME"',
     )
+    sub.add_argument(
+        "--score", choices=SCORES, default=SCORE,
+        help=f"score that orders entrants ({SCORE}: power; the others favour throughput, delay or sharing with CUBIC)",
+    )  # fmt: skip
+    sub.add_argument("--baselines", action="store_true", help="list baseline rules and oracles, too")
     sub.add_argument("--backend", choices=BACKENDS, default=SIM, help=f"backend of the results ({SIM})")
     sub.add_argument("--json", action="store_true", help="print the whole ranking as JSON instead of a table")
 
@@ -116,7 +133,13 @@ def add_parser(subparsers: Any, **options: Any) -> None:
     sub.add_argument("--means", action="store_true", help="write means over seeds with readable names; only to .csv")
 
     sub = action("import", "take results of others, after running a sample of them again")
-    sub.add_argument("file", type=Path, metavar="FILE", help="file of `export`: .csv or .parquet, with its .json")
+    sub.add_argument(
+        "file", type=Path, nargs="?", metavar="FILE", help="file of `export`: .csv or .parquet, with its .json"
+    )
+    sub.add_argument(
+        "--reported", type=Path, metavar="FILE",
+        help=f"table of results that others report, which are shown apart and never ranked: {','.join(COLUMNS)}",
+    )  # fmt: skip
     _sampled(sub, "runs to repeat, and one at least of each entrant on each class of traces; 0 trusts the file (10)")
     sub.add_argument(
         "--policies", nargs="*", metavar="ENTRANT", help="policies, and folders of them (the shipped ones)"
@@ -193,8 +216,9 @@ def _run(args: argparse.Namespace) -> int:
     for sentence in filter(None, (*done.left_out, not_here(args.entrants or ()))):
         print(sentence)
     with Store(args.store, read_only=True) as store:
-        for group in (OVERALL, *([SCENARIO] if args.scenario else [])):
-            _print(store, store.group(group), group, board.backend)
+        names = (store.ranking() or {"names": []})["names"]
+        for group in filter(None, (first_of(names) if board.traces else None, SCENARIO if board.scenarios else None)):
+            _print(store, store.group(group), f"{group}, backend {board.backend}")
         for sentence in failures_of(store, board.backend):
             print(f"FAILED: {sentence}")
     return 0
@@ -230,16 +254,24 @@ def _to_stderr(sentence: str) -> None:
 
 def _rank(args: argparse.Namespace) -> int:
     with Store(args.store, make=False) as store:
-        ranking = ranking_of(store, args.backend)
-        store.keep_ranking(ranking)
-        if not ranking["groups"]:
-            raise ConfigError(f"{args.store}: nothing was run on the backend {args.backend}; `ccarena leaderboard run`")
-        if args.group not in ranking["groups"]:
-            raise ConfigError(f'--group: no traces "{args.group}" here{did_you_mean(args.group, ranking["groups"])}')
+        rankings = rankings_of(store, args.backend)
+        store.keep_rankings(rankings)
+        ranking = rankings[args.score]
+        groups = ranking["groups"]
+        if not groups:
+            what = "nothing was run" if args.score == SCORE else f"no run has a {args.score}"
+            raise ConfigError(f"{args.store}: {what} on the backend {args.backend}; `ccarena leaderboard run`")
+        if args.group is not None and args.group not in groups:
+            raise ConfigError(f'--group: no traces "{args.group}" here{did_you_mean(args.group, groups)}')
         if args.json:
             print(json.dumps(plain(ranking), indent=1))
             return 0
-        _print(store, ranking["groups"][args.group], args.group, args.backend)
+        name = args.group or first_of(list(groups)) or ""
+        by = "" if args.score == SCORE else f", by {args.score}"
+        _print(store, groups[name], f"{name}, backend {args.backend}{by}", args.baselines)
+        if args.score != SCORE and name in (first := rankings[SCORE]["groups"]):
+            _print_agreement(store, groups[name], first[name])
+        _print_reported(store)
         for sentence in failures_of(store, args.backend):
             print(f"FAILED: {sentence}")
     return 0
@@ -275,10 +307,14 @@ def _export(args: argparse.Namespace) -> int:
 
 
 def _import(args: argparse.Namespace) -> int:
+    if (args.file is None) == (args.reported is None):
+        raise ConfigError("leaderboard import: expected either FILE, a file of `export`, or --reported FILE")
+    if args.reported is not None:
+        return _import_reported(args)
     with Store(args.store) as store:
         taken = exchange.take(store, args.file, args.sample, args.sample_seed, args.policies)
         store.keep_command(command_line(args))
-        store.keep_ranking(ranking_of(store))
+        store.keep_rankings(rankings_of(store))
     print(taken.sample.said(taken.runs) if taken.sample else "no run was repeated: the file is trusted")
     there = taken.runs - taken.left_out - taken.new
     print(f"{taken.new:,} runs are new here, {there:,} were there")
@@ -287,6 +323,15 @@ def _import(args: argparse.Namespace) -> int:
             f"{taken.left_out:,} were left out, because they cannot be repeated here: they are of another version or "
             "backend, or of a trace or policy that is missing (--policies)"
         )
+    return 0
+
+
+def _import_reported(args: argparse.Namespace) -> int:
+    rows = read_reported(args.reported)
+    with Store(args.store) as store:
+        new = store.add_reported(rows)
+        store.keep_command(command_line(args))
+    print(f"{new:,} reported results are new here, {len(rows) - new:,} were there; they are shown apart, without ranks")
     return 0
 
 
@@ -324,15 +369,37 @@ def _verify(args: argparse.Namespace) -> int:
     return 0
 
 
-def _print(store: Store, found: dict[str, Any] | None, group: str, backend: str) -> None:
+def _print(store: Store, found: dict[str, Any] | None, title: str, baselines: bool = False) -> None:
+    """Prints a table for each track of a group of links; entrants that cannot be told from their best share a rank."""
     if found is None:
         return
     entrants = {entrant["id"]: entrant for entrant in store.entrants()}
-    head = ("entrant", "rank", "track", "score [95 %]", "note")
-    cells = []
-    for row in found["rows"]:
-        entrant = entrants[row["entrant"]]
-        interval = f"{row['score']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
-        why = f"not ranked: {row['why']}" if row["why"] and entrant["kind"] != "baseline" else row["why"]
-        cells.append([entrant["label"], str(row["rank"] or "–"), entrant["track"], interval, why])
-    print_table(f"{group}, backend {backend}: ranks are within a track", head, cells, left=5)
+    for track in tracks_of(found, entrants):
+        head = ["rank", "entrant", "score [95 %]", "no rank because"]
+        cells = [
+            [line.rank, line.name, score_of(line.row), "; ".join(filter(None, (line.why, line.detail)))]
+            for line in lines(found, entrants, track, baselines)
+        ]
+        if not any(cell[-1] for cell in cells):
+            head, cells = head[:-1], [cell[:-1] for cell in cells]
+        print_table(f"{title}, {track}", head, cells, left=len(head))
+        print(visible_of(found, track))
+
+
+def _print_agreement(store: Store, found: dict[str, Any], first: dict[str, Any]) -> None:
+    """Prints how far the order of a ranking is that of the first score."""
+    entrants = {entrant["id"]: entrant for entrant in store.entrants()}
+    for track in tracks_of(found, entrants):
+        if sentence := agreement_of(found, first, entrants, track):
+            print(sentence)
+
+
+def _print_reported(store: Store) -> None:
+    """Prints the results that others report, in a table of their own."""
+    cells = [
+        [row["link"], row["entrant"], row["source"], *(f"{row[name]:.4g}" for name in ("throughput_mbps", "delay_ms"))]
+        for row in means_of(store.reported())
+    ]
+    if cells:
+        head = ("link", "entrant", "source", "throughput (Mbit/s)", "delay (ms)")
+        print_table("reported by others: not run here, and not ranked", head, cells, left=3)

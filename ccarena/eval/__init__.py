@@ -6,7 +6,7 @@
 | `compete`   | What do schemes take from each other on one bottleneck?         | `ccarena compete`   |
 | `fidelity`  | How far is the simulator from recorded or live kernel TCP?      | `ccarena fidelity`  |
 | `reproduce` | Do the papers' claims hold? (`suites` holds them)               | `ccarena reproduce` |
-| `leaderboard` | Who is best on cellular traces, and how sure is that?         | `ccarena leaderboard` |
+| `leaderboard` | Who is best on many links, and how sure is that?              | `ccarena leaderboard` |
 | `theory`    | Which rates are fair, and what do fluid models predict?         |                     |
 
 `measure` defines every figure and shows it.

@@ -6,19 +6,25 @@ It rewrites the tables after the mark, and writes the means of every cell beside
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from ccarena.core.files import write_atomically
 from ccarena.eval.leaderboard.exchange import export_means
-from ccarena.eval.leaderboard.ranking import OVERALL, UNSEEN
+from ccarena.eval.leaderboard.figures import SCORES
+from ccarena.eval.leaderboard.listing import Line, agreement_of, lines, score_of, tracks_of, visible_of
+from ccarena.eval.leaderboard.ranking import first_of
 from ccarena.eval.leaderboard.store import Store
+from ccarena.eval.measure.table import FIGURES
 
 __all__ = ["GENERATED", "markdown", "ship"]
 
 GENERATED = "<!-- Generated from the store by `make leaderboard`; not to be edited. -->"
 MEANS = "leaderboard/means.csv"
-HEAD = "| entrant | rank | track | score [95 %] | utilisation | mean queueing delay, ms | without a rank because |"
+MOST = 6
+"""Most entrants of a row of the table of other scores."""
+HEAD = "| rank | entrant | score [95 %] | utilisation | mean queueing delay, ms | share beside CUBIC |"
 
 
 def ship(store: Store, page: Path) -> None:
@@ -29,28 +35,49 @@ def ship(store: Store, page: Path) -> None:
 
 
 def markdown(store: Store) -> str:
-    """The ranks over all traces, and over those that nobody was trained on, as Markdown."""
+    """The ranks on the first group of links, by each score, as Markdown: baselines and oracles are left out."""
     who = {entrant["id"]: entrant for entrant in store.entrants()}
     counts = store.counts()
     parts = [
         GENERATED,
         f"{counts['runs']:,} runs in {counts['cells']:,} cells. [Means of every cell]({MEANS}) have all figures.",
     ]
-    for name in (OVERALL, UNSEEN):
-        if (group := store.group(name)) is not None:
-            parts += [f"### {name[0].upper()}{name[1:]}", "\n".join([HEAD, "|" + "---|" * 7, *_rows(group, who)])]
-    return "\n\n".join(parts) + "\n"
+    name = first_of((store.ranking() or {"names": []})["names"])
+    first = store.group(name) if name else None
+    if name is None or first is None:
+        return "\n\n".join(parts) + "\n"
+    for track in tracks_of(first, who):
+        parts += [
+            f"### {name[0].upper()}{name[1:]}, {track}",
+            "\n".join([HEAD, "|" + "---|" * 6, *(_row(line) for line in lines(first, who, track) if line.row["rank"])]),
+            visible_of(first, track),
+        ]
+    return "\n\n".join([*filter(None, parts), *_other_scores(store, name, first, who)]) + "\n"
 
 
-def _rows(group: dict[str, Any], who: dict[int, dict[str, Any]]) -> list[str]:
-    out = []
-    for row in group["rows"]:
-        entrant, figures = who[row["entrant"]], row["figures"]
-        score = f"{row['score']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
-        shown = [entrant["label"], str(row["rank"] or "–"), entrant["track"], score]
-        shown += [f"{figures['utilisation']:.3f}", f"{figures['queueing_delay_mean_ms']:.1f}", row["why"]]
-        out.append(f"| {' | '.join(shown)} |")
-    return out
+def _row(line: Line) -> str:
+    figures, share = line.row["figures"], line.row["beside"]["share"]
+    shown = [line.rank, line.name, score_of(line.row), f"{figures['utilisation']:.3f}"]
+    shown += [f"{figures['queueing_delay_mean_ms']:.1f}", "–" if share is None else f"{share:.2f}"]
+    return f"| {' | '.join(shown)} |"
+
+
+def _other_scores(store: Store, name: str, first: dict[str, Any], who: dict[int, dict[str, Any]]) -> Iterator[str]:
+    """Yields a table of the first places of each track by every other score, and what changes."""
+    rows, changes = [], []
+    for score in SCORES[1:]:
+        if (group := store.group(name, score)) is None:
+            continue
+        for track in tracks_of(group, who):
+            ranked = [line for line in lines(group, who, track) if line.row["rank"]]
+            leaders = ", ".join(f"{line.name} ({line.rank})" for line in ranked[:MOST])
+            rows.append(f"| {FIGURES[score].title} | {track} | {leaders} |")
+            if sentence := agreement_of(group, first, who, track):
+                changes.append(f"- {FIGURES[score].title}, {sentence}")
+    if rows:
+        yield f"### {name[0].upper()}{name[1:]}, by the other scores"
+        yield "\n".join(["| score | track | first places, with ranks |", "|---|---|---|", *rows])
+        yield "\n".join(changes)
 
 
 if __name__ == "__main__":

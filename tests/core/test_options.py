@@ -162,6 +162,8 @@ EFFECTS: dict[str, dict[str, Case]] = {
     "leaderboard rank": {
         "--store": more(RANKED, "--store absent.db", whole=True),
         "--group": more(RANKED, "--group absent", whole=True),
+        "--score": more(RANKED, "--score score_delay", whole=True),
+        "--baselines": more(RANKED, "--baselines", whole=True),
         "--backend": more(RANKED, "--backend kernel", whole=True),
         "--json": more(RANKED, "--json", whole=True),
     },
@@ -181,6 +183,7 @@ EFFECTS: dict[str, dict[str, Case]] = {
     },
     "leaderboard import": {
         "file": Case("leaderboard import a.csv", "leaderboard import b.csv"),
+        "--reported": Case("leaderboard import --reported a.csv", "leaderboard import --reported b.csv"),
         "--store": more("leaderboard import a.csv", "--store other.db"),
         "--sample": more("leaderboard import a.csv", "--sample 3"),
         "--sample-seed": more("leaderboard import a.csv", "--sample-seed 3"),

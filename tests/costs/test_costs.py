@@ -117,6 +117,7 @@ SPREAD = "".join(f"{i * 4000}\n" for i in range(100_000))
 IMPORT = ("policy", "import", "remy")
 METADATA = {"ccarena_format": "2", "graph": "[" * (MB - 1000)}
 
+REPORTED = "link,entrant,throughput_mbps,delay_ms,seed,source\n"
 CASES = [
     *(
         Case(f"{reader}: {name}", words, content, says)
@@ -184,6 +185,15 @@ CASES = [
     Case("rules: a long message", (*IMPORT, "given.dna", "--out", "o.json"), b"\x12\x80\x80\x04" * (MB // 4), ""),
     Case("rules: many messages", (*IMPORT, "given.dna", "--out", "o.json"), b"\x12\x00" * (MB // 2), "a node with"),
     Case("checkpoint: a device", ("policy", "import", "orca", "given.index", "--out", "o"), device, ""),
+    *(
+        Case(f"reported: {name}", ("leaderboard", "import", "--reported", "given.csv", "--store", "o"), content, said)
+        for name, content, said in (
+            ("one cell", REPORTED + "1" * MB, "field larger than"),
+            ("many columns", "a," * (MB // 2), 'unknown column "a"'),
+            ("many rows", REPORTED + "".join(f"l,e,1,2,{n},s\n" for n in range(60_000)), ""),
+            ("a device", device, "it is a device"),
+        )
+    ),
     # Artifacts.
     *(
         Case(f"{words[0]} {words[1]}: {name}", words, content, "")

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from ccarena import __version__
 from ccarena.eval.leaderboard.entrants import Ranked
+from ccarena.eval.leaderboard.figures import RIVAL
 from ccarena.eval.leaderboard.links import Place
 
 __all__ = ["MEETING", "SOLO", "Cell", "Measured", "cell_of", "cells_of", "key_of", "scenario_digest"]
@@ -63,8 +64,11 @@ def cells_of(
     backend: str,
     meeting_places: Sequence[Place] = (),
     meeting_seeds: int = 0,
+    rival_places: Sequence[Place] = (),
 ) -> list[Cell]:
-    """Returns every cell of a leaderboard: each entrant alone where it can run, and each pair on the meeting places."""
+    """Returns every cell of a leaderboard: each entrant alone where it can run, each pair on the meeting places, and
+    each entrant beside `RIVAL` on the rival places.
+    """
     out = []
     for place in places:
         for seed in range(seeds):
@@ -72,10 +76,15 @@ def cells_of(
             here = [entrant for entrant in entrants if place.takes(entrant.track, entrant.sender.scheme)]
             out += [cell_of(place, entrant, None, seed, name, backend) for entrant in here]
     meeting = [entrant for entrant in entrants if not entrant.computed and entrant.kind != "baseline"]
-    for place in meeting_places:
+    rivals = [entrant for entrant in meeting if entrant.label == RIVAL]
+    every = [(one, other) for one in meeting for other in meeting]
+    beside = [(one, other) for one, other in every if one in rivals or other in rivals]
+    met = {place.name: (place, beside) for place in rival_places}
+    met |= {place.name: (place, every) for place in meeting_places}
+    for place, pairs in met.values():
         for seed in range(meeting_seeds):
             name = scenario_digest(place, seed)
-            out += [cell_of(place, one, other, seed, name, backend) for one in meeting for other in meeting]
+            out += [cell_of(place, one, other, seed, name, backend) for one, other in pairs]
     return out
 
 

@@ -17,13 +17,12 @@ from ccarena.eval.leaderboard import tables
 from ccarena.eval.leaderboard.cells import Cell, Measured, cell_of, scenario_digest
 from ccarena.eval.leaderboard.entrants import Ranked, default_schemes, entrants_of, line_up
 from ccarena.eval.leaderboard.figures import stored
-from ccarena.eval.leaderboard.links import PRESETS, BoardTrace, Place, traces_of
+from ccarena.eval.leaderboard.links import MODELS, PRESETS, BoardTrace, Place, traces_of
 from ccarena.eval.leaderboard.measure import measure, tasks_of
 from ccarena.eval.leaderboard.sampling import Sample, draw
 from ccarena.eval.leaderboard.store import JSON, OWN, Store
 from ccarena.scenarios.backends import SIM
 from ccarena.traces import find
-from ccarena.traces.manifest import sets
 
 __all__ = ["Taken", "again", "export", "export_means", "take"]
 
@@ -200,9 +199,9 @@ def _entrants_here(
 
 def _place_here(row: Mapping[str, Any]) -> Place | None:
     """Returns the place that a row of another store names, if its trace is here."""
-    for given in (PRESETS, *sets()):
+    for made_here in (True, False):
         try:
-            found: list[BoardTrace] = traces_of([given] if given == PRESETS else [str(find(row["trace"]))])
+            found: list[BoardTrace] = traces_of([PRESETS, MODELS] if made_here else [str(find(row["trace"]))])
         except CcarenaError:
             continue
         for trace in found:

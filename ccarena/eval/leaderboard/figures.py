@@ -9,12 +9,19 @@ from ccarena.eval.compete.matches import GIVEN as BESIDE_OTHERS
 from ccarena.eval.heldout.evaluate import GIVEN
 from ccarena.eval.leaderboard.checks import Check, number
 from ccarena.eval.measure.record import COUNTERS
-from ccarena.eval.measure.table import FIGURES, Figure, columns, normalised_power
+from ccarena.eval.measure.table import FIGURES, POWERS, Figure, columns, normalised_power
 
-__all__ = ["BESIDE", "SCORE", "TERMS", "definitions", "heading", "meeting", "own_score", "ranges", "solo", "stored"]
+__all__ = [
+    *("BESIDE", "RIVAL", "SCORE", "SCORES", "SHARING", "TERMS"),
+    *("definitions", "heading", "meeting", "own_scores", "ranges", "solo", "stored"),
+]
 
-SCORE = "score"
-"""Figure that decides ranks."""
+SCORE, SHARING = "score", "score_sharing"
+"""Figure that decides ranks unless the reader names another, and the figure that decides ranks beside `RIVAL`."""
+SCORES = (*POWERS, SHARING)
+"""Figures that can decide ranks."""
+RIVAL = "cubic"
+"""Scheme beside which shares count: most of the Internet's traffic."""
 
 
 def solo() -> list[str]:
@@ -22,14 +29,14 @@ def solo() -> list[str]:
     return [SCORE, *(name for name in columns(GIVEN - {COUNTERS}, ()) if name != SCORE)]
 
 
-def own_score(figures: Mapping[str, float | None], base_rtt_ms: float) -> float:
-    """Returns the score in a user's scenario: of the flow's own part of the capacity, as others may fill the link."""
+def own_scores(figures: Mapping[str, float | None], base_rtt_ms: float) -> dict[str, float]:
+    """Returns the scores in a user's scenario: of the flow's own part of the capacity, as others may fill the link."""
     throughput, capacity, delay = (
         math.nan if (value := figures[name]) is None else value
         for name in ("throughput_mbps", "capacity_mbps", "queueing_delay_mean_ms")
     )
     used = throughput / capacity if capacity > 0 and math.isfinite(throughput) else 0.0
-    return normalised_power(used, delay, base_rtt_ms)
+    return {name: normalised_power(used, delay, base_rtt_ms, powers) for name, powers in POWERS.items()}
 
 
 def meeting() -> list[str]:
@@ -53,22 +60,26 @@ def definitions() -> dict[str, Figure]:
 
 
 BESIDE: Mapping[str, str] = {
-    "Share beside others": "Mean over meetings with each other, where pairs met: 0.5 is fair.",
-    "Fairness beside others": "Jain's index, mean over the same meetings: 1 is two equal flows, 0.5 one that has all.",
-    "Harm to others' throughput": "What the others lose beside it, of what they have alone; over the same meetings.",
-    "Harm to others' delay": "What is added to the others' round trips: mean over the same meetings.",
+    "Share beside CUBIC": "Its throughput over both flows' throughput, mean over meetings with CUBIC: 0.5 is fair.",
+    "Sharing with CUBIC": "The lesser of both flows' shares over the fair share: 1 is fair, 0 is a flow without any.",
+    "Harm to CUBIC's throughput": "What CUBIC loses beside it, of what CUBIC has alone.",
+    "Harm to CUBIC's delay": "What is added to CUBIC's round trips beside it.",
 }
-"""Figures of ranks over meetings, as the table of ranks calls them."""
+"""Figures of ranks over meetings with `RIVAL`, as tables call them."""
 TERMS: Mapping[str, str] = {
     "Interval (low, high)": "95 %, a bootstrap over traces, and over seeds within each trace.",
     "Better": "A is better than B if its scores are, on average over traces, higher in a paired t-test of their "
     "logarithms. Holm's procedure allows for the comparison of all pairs of a track: the probability of one false "
     "finding or more is at most 5 % in each group of traces. In a group of fewer than six traces the test is over "
     "their seeds, too, and says something of these traces alone.",
-    "Rank": "1 plus the number of better entrants on the same track; entrants without a clear difference share a rank.",
+    "Rank": "Entrants of a track are in the order of their scores. A group ends before the first entrant that its best "
+    "is better than. The rank is the range of the group's places.",
+    "Smallest visible difference": "The difference of two neighbours' scores that the test finds with a probability of "
+    "80 %, as a share of the score (Bloom 1995): the median, and the range, over neighbours in the order.",
+    "Kendall's tau": "Agreement of two orders: 1 is the same order, 0 is none, -1 is the opposite order.",
     "Win probability": "The share of runs, of the same link and seed, in which A's score is higher; a tie counts half.",
 }
-"""Figures from which ranks are made."""
+"""Terms of ranks."""
 
 
 def heading(figure: str) -> str:

@@ -1,9 +1,12 @@
 """Links of the leaderboard: traces, generated or recorded, with base delays and buffers.
 
-The set `presets`, the default, needs no file: each cellular preset, and two models from the literature that no policy
-of this package is trained on. Any other set is one of the manifest's (`mahimahi`, `nyc-lte`) as far as it was fetched,
-or what `--traces` of other commands takes. If a recording of the other direction lies beside a trace, acknowledgements
-cross it.
+The sets `presets` and `models`, the default, need no file. `presets` has each cellular preset and two models that no
+policy of this package is trained on; `models` has many links of four models (`ccarena.eval.leaderboard.models`).
+`recordings` is every recording of the manifest, and any other set is one of the manifest's (`mahimahi`, `nyc-lte`), as
+far as they were fetched, or what `--traces` of other commands takes. If a recording of the other direction lies beside
+a trace, acknowledgements cross it.
+
+Each trace has a base delay and a buffer of its own, drawn from its name, unless the user gives some for all traces.
 """
 
 from __future__ import annotations
@@ -22,16 +25,26 @@ from ccarena import traces
 from ccarena.core.files import digest
 from ccarena.errors import ConfigError
 from ccarena.eval.heldout.links import TRACES, Link, scenario
+from ccarena.eval.leaderboard.models import genet, of_models, pensieve
 from ccarena.scenarios.entrants import Entrant
 from ccarena.traces.given import GivenTrace, read_traces
 from ccarena.traces.held_out import derives_from
 from ccarena.traces.manifest import manifest, sets
 from ccarena.traces.recorded import HELD_OUT_SEED, find_trace, started, trace_service
 
-__all__ = ["CLASSES", "PRESETS", "SCENARIO", "BoardTrace", "Place", "class_of", "place_name", "places", "traces_of"]
+__all__ = [
+    *("CLASSES", "DELAYS_MS", "MODELS", "PRESETS", "RECORDINGS", "SCENARIO"),
+    *("BoardTrace", "Place", "class_of", "own_link", "place_name", "places", "traces_of"),
+]
 
-PRESETS = "presets"
-"""Name of the set of generated traces."""
+PRESETS, MODELS = "presets", "models"
+"""Names of the sets of generated traces."""
+RECORDINGS = "recordings"
+"""Name of the set of all recordings that were fetched."""
+DELAYS_MS = (10.0, 100.0)
+"""Range of the base delays that are drawn from traces' names, one way."""
+BUFFERS_PACKETS = (50.0, 1000.0)
+"""Range of the buffers that are drawn from traces' names."""
 MODEL, UNCLASSIFIED = "model", "unclassified"
 CLASSES = ("static", "walking", "driving", MODEL, UNCLASSIFIED)
 """Movements of the receiver in the manifest of public recordings.
@@ -121,16 +134,34 @@ def place_name(trace: str, delay_ms: float, buffer_packets: int, uplink: bool) -
 
 
 def places(
-    of: Sequence[BoardTrace], delays_ms: Sequence[float], buffers_packets: Sequence[int], duration_s: float
+    of: Sequence[BoardTrace],
+    delays_ms: Sequence[float] | None,
+    buffers_packets: Sequence[int] | None,
+    duration_s: float,
 ) -> list[Place]:
-    """Returns every trace with every delay and buffer. Raises ConfigError for an impossible number."""
-    if not all(0 < ms <= 10_000 for ms in delays_ms) or not delays_ms:
+    """Returns every trace with every delay and buffer; None is the trace's own. Raises ConfigError for an impossible
+    number.
+    """
+    if delays_ms is not None and (not all(0 < ms <= 10_000 for ms in delays_ms) or not delays_ms):
         raise ConfigError(f"--delays-ms {list(delays_ms)}: expected one-way delays above 0 and at most 10000 ms")
-    if not all(n >= 1 for n in buffers_packets) or not buffers_packets:
+    if buffers_packets is not None and (not all(n >= 1 for n in buffers_packets) or not buffers_packets):
         raise ConfigError(f"--buffers {list(buffers_packets)}: expected whole numbers of packets from 1")
     if not 1 <= duration_s <= 1e5:
         raise ConfigError(f"--duration-s {duration_s:g}: expected 1 to 100000 seconds")
-    return [Place(trace, ms, packets, duration_s) for trace in of for ms in delays_ms for packets in buffers_packets]
+    out = []
+    for trace in of:
+        own_ms, own_packets = own_link(trace.name)
+        for ms in [own_ms] if delays_ms is None else delays_ms:
+            for packets in [own_packets] if buffers_packets is None else buffers_packets:
+                out.append(Place(trace, ms, packets, duration_s))
+    return out
+
+
+def own_link(trace: str) -> tuple[float, int]:
+    """Returns the base delay (ms, one way) and the buffer (packets) of a trace, drawn evenly in their logarithms."""
+    rng = np.random.Generator(np.random.PCG64([HELD_OUT_SEED, 8, int(digest(trace.encode()), 16)]))
+    delay_ms, packets = (math.exp(rng.uniform(*np.log(span))) for span in (DELAYS_MS, BUFFERS_PACKETS))
+    return float(round(delay_ms)), int(round(packets, -1))
 
 
 def traces_of(given: Sequence[str]) -> list[BoardTrace]:
@@ -142,7 +173,10 @@ def traces_of(given: Sequence[str]) -> list[BoardTrace]:
                 raise ConfigError(f'--traces: two traces are called "{trace.name}"; call one otherwise: NAME=TRACE')
             found[trace.name] = trace
     if not found:
-        raise ConfigError(f"--traces: no trace was given; expected {PRESETS}, {', '.join(sets())}, a file or a folder")
+        raise ConfigError(
+            f"--traces: no trace was given; expected {', '.join((PRESETS, MODELS, RECORDINGS, *sets()))}, a file or a "
+            "folder"
+        )
     return list(found.values())
 
 
@@ -158,15 +192,20 @@ def _class_of_preset(name: str) -> str:
 
 
 def _set(text: str) -> list[BoardTrace]:
-    generated = _generated()
-    if text == PRESETS or text in [trace.name for trace in generated]:
-        return [trace for trace in generated if text in (PRESETS, trace.name)]
-    if text not in sets() or Path(text).exists():
+    generated = {PRESETS: _presets(), MODELS: _models()}
+    if text in generated:
+        return generated[text]
+    if found := [trace for traces_ in generated.values() for trace in traces_ if trace.name == text]:
+        return found
+    if text not in (RECORDINGS, *sets()) or Path(text).exists():
         return [_recorded(index, trace) for index, trace in enumerate(read_traces([text]))]
-    names = [entry.name for entry in manifest() if entry.set == text]
+    names = [entry.name for entry in manifest() if text in (RECORDINGS, entry.set)]
     files = [(name, file) for name in names if (file := find_trace(name)) is not None]
     if not files:
-        raise ConfigError(f"--traces {text}: none of its traces is here; get them with `ccarena traces fetch {text}`")
+        fetched = "all" if text == RECORDINGS else text
+        raise ConfigError(
+            f"--traces {text}: none of its traces is here; get them with `ccarena traces fetch {fetched}`"
+        )
     return [_recorded(index, GivenTrace(name, file)) for index, (name, file) in enumerate(files)]
 
 
@@ -192,52 +231,24 @@ def _follow(file: Path, index: int, duration_s: float, seed: int) -> dict[str, A
     return started(trace_service(file), duration_s, seed, index)
 
 
-def _generated() -> list[BoardTrace]:
+def _presets() -> list[BoardTrace]:
     made = []
     for preset in traces.all_presets():
         name = preset["name"]
         drawn = functools.partial(_preset, name)
         made.append(BoardTrace(name, _class_of_preset(name), digest(f"{name} {preset['published']}".encode()), drawn))
-    made.append(BoardTrace("pensieve-markov", MODEL, digest(b"pensieve-markov 1"), _pensieve))
-    made.append(BoardTrace("genet-steps", MODEL, digest(b"genet-steps 1"), _genet))
+    made.append(BoardTrace("pensieve-markov", MODEL, digest(b"pensieve-markov 1"), pensieve))
+    made.append(BoardTrace("genet-steps", MODEL, digest(b"genet-steps 1"), genet))
     return made
+
+
+def _models() -> list[BoardTrace]:
+    """Returns the links of models; a change of a model has to change its digest, too."""
+    return [
+        BoardTrace(name, MODEL, digest(f"{name} 1".encode()), down, up, digest(f"{name} up 1".encode()) if up else "")
+        for name, down, up in of_models()
+    ]
 
 
 def _preset(name: str, duration_s: float, seed: int) -> dict[str, Any]:
     return {"type": "cellular", "preset": name, "seed": HELD_OUT_SEED + seed}
-
-
-def _pensieve(duration_s: float, seed: int) -> dict[str, Any]:
-    """Returns a link of Pensieve's synthetic traces (Mao, Netravali, Alizadeh, SIGCOMM 2017, section 5.1; the authors'
-    `sim/`).
-
-    A Markov chain over ten levels from 0.2 to 4.3 Mbit/s takes a step a second. It stays with probability 1 - 1/T, T
-    drawn from 2 to 10 s, and else jumps with a geometric preference for near levels. Departure: Gaussian noise is 5 %
-    of the level, which the paper does not give.
-    """
-    rng = np.random.Generator(np.random.PCG64([HELD_OUT_SEED, 4, seed]))
-    levels = np.linspace(0.2, 4.3, 10)
-    stay, at = 1.0 - 1.0 / rng.uniform(2.0, 10.0), int(rng.integers(0, len(levels)))
-    steps = []
-    for second in range(math.ceil(duration_s)):
-        if rng.random() >= stay:
-            likely = np.where(np.arange(len(levels)) == at, 0.0, 0.5 ** np.abs(np.arange(len(levels)) - at))
-            at = int(rng.choice(len(levels), p=likely / likely.sum()))
-        rate = max(0.1, float(levels[at] * (1.0 + 0.05 * rng.standard_normal())))
-        steps.append({"at_s": float(second), "rate_mbps": round(rate, 3)})
-    return {"type": "steps", "steps": steps}
-
-
-def _genet(duration_s: float, seed: int) -> dict[str, Any]:
-    """Returns one of Genet's congestion control links (Xia et al., SIGCOMM 2022, ranges): rates that change within 15
-    s.
-
-    Departures: rates are drawn evenly in their logarithm from 1 to 50 Mbit/s, of the paper's 0.1 to 100, so that one
-    fast phase does not dominate a run. A phase lasts 1 s at least.
-    """
-    rng = np.random.Generator(np.random.PCG64([HELD_OUT_SEED, 5, seed]))
-    steps, at_s = [], 0.0
-    while at_s < duration_s:
-        steps.append({"at_s": round(at_s, 3), "rate_mbps": round(float(np.exp(rng.uniform(0.0, np.log(50.0)))), 3)})
-        at_s += rng.uniform(1.0, 15.0)
-    return {"type": "steps", "steps": steps}

@@ -19,11 +19,11 @@ from ccarena.eval.heldout.oracle import one_rtt_late
 from ccarena.eval.leaderboard.cells import MEETING as TOGETHER
 from ccarena.eval.leaderboard.cells import Cell, Measured
 from ccarena.eval.leaderboard.entrants import LATE, Ranked
-from ccarena.eval.leaderboard.figures import SCORE, meeting, own_score, solo
+from ccarena.eval.leaderboard.figures import meeting, own_scores, solo
 from ccarena.eval.leaderboard.links import SCENARIO, Place
 from ccarena.eval.measure.queueing import bin_queueing_delay_ms
 from ccarena.eval.measure.record import Subject
-from ccarena.eval.measure.table import normalised_power, row
+from ccarena.eval.measure.table import POWERS, normalised_power, row
 from ccarena.eval.measure.throughput import bin_capacity_mbps, bin_throughput_mbps
 from ccarena.scenarios import backends
 from ccarena.scenarios.entrants import Entrant
@@ -118,7 +118,7 @@ def _of_run(cell: Cell, run: Run, flow: Subject, series: bool) -> Measured:
         )
     figures = row(flow, solo())
     if cell.place.trace.moves == SCENARIO:
-        figures[SCORE] = own_score(figures, flow.base_rtt_ms)
+        figures |= own_scores(figures, flow.base_rtt_ms)
     error = backends.failure(run.result["flows"][flow.flow]) if flow.flow is not None else ""
     return Measured(cell, figures, run.valid and not error, run.lateness_p99_ms, over_time, error)
 
@@ -126,8 +126,11 @@ def _of_run(cell: Cell, run: Run, flow: Subject, series: bool) -> Measured:
 def _one_rtt_late(cell: Cell, link: held_out.Link, capacity: NDArray[np.float64], series: bool) -> Measured:
     limit = link.buffer_packets * held_out.PACKET_BYTES
     bound = one_rtt_late(capacity, 1.0, link.base_rtt_ms, limit, average_ms=link.capacity_window_ms)
-    score = normalised_power(bound.utilisation, bound.queueing_delay_mean_ms, link.base_rtt_ms)
-    known = {**bound.figures(), "capacity_mbps": float(capacity.mean()), SCORE: score}
+    scores = {
+        name: normalised_power(bound.utilisation, bound.queueing_delay_mean_ms, link.base_rtt_ms, powers)
+        for name, powers in POWERS.items()
+    }
+    known = {**bound.figures(), "capacity_mbps": float(capacity.mean()), **scores}
     figures = {name: value for name, value in known.items() if name in solo()}
     over_time = None
     if series:

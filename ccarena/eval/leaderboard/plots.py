@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ccarena.eval.leaderboard.entrants import ORACLE
+from ccarena.eval.leaderboard.listing import rank_of
 from ccarena.pages import Axis, Block, Chart, Figure, charts
 from ccarena.pages.charts import Trace
 from ccarena.pages.grid import HeatMap
@@ -23,13 +24,17 @@ LEAST_DELAY_MS = 0.1
 _CIRCLE = np.linspace(0.0, 2 * math.pi, 33)
 
 
-def scatter(name: str, rows: Sequence[Mapping[str, Any]], entrants: Mapping[int, Mapping[str, Any]]) -> Figure:
+Entrants = Mapping[int, Mapping[str, Any]]
+Names = Mapping[int, str]
+
+
+def scatter(name: str, rows: Sequence[Mapping[str, Any]], entrants: Entrants, names: Names) -> Figure:
     """Plots utilisation against queueing delay: a mark and an ellipse per entrant of a group, and the Pareto front."""
-    marked = [(entrants[row["entrant"]], row["mark"]) for row in rows if row["mark"]]
-    return _against_delay(f"utilisation against delay, {name}", marked, "utilisation (share)")
+    marked = [(row["entrant"], row["mark"]) for row in rows if row["mark"]]
+    return _against_delay(f"utilisation against delay, {name}", marked, "utilisation (share)", entrants, names)
 
 
-def cloud(name: str, runs: Sequence[Mapping[str, Any]], entrants: Mapping[int, Mapping[str, Any]]) -> Figure:
+def cloud(name: str, runs: Sequence[Mapping[str, Any]], entrants: Entrants, names: Names) -> Figure:
     """Plots throughput against queueing delay on one place: means and standard deviations over seeds."""
     points: dict[int, list[tuple[float, float]]] = {}
     for run in runs:
@@ -40,27 +45,32 @@ def cloud(name: str, runs: Sequence[Mapping[str, Any]], entrants: Mapping[int, M
     for entrant, mine in points.items():
         every = np.array(mine)
         spread = np.cov(every.T) if len(every) > 1 else np.zeros((2, 2))
-        marked.append((entrants[entrant], [*every.mean(axis=0), spread[0, 0], spread[0, 1], spread[1, 1]]))
-    return _against_delay(f"throughput against delay, {name}", marked, "throughput (Mbit/s)")
+        marked.append((entrant, [*every.mean(axis=0), spread[0, 0], spread[0, 1], spread[1, 1]]))
+    return _against_delay(f"throughput against delay, {name}", marked, "throughput (Mbit/s)", entrants, names)
 
 
-def _against_delay(label: str, marked: Sequence[tuple[Mapping[str, Any], Sequence[float]]], y: str) -> Figure:
+def _against_delay(
+    label: str, marked: Sequence[tuple[int, Sequence[float]]], y: str, entrants: Entrants, names: Names
+) -> Figure:
+    """Plots marks; baselines and oracles appear by a click in the legend."""
     traces: list[Trace] = []
-    points = [(mark[0], mark[1], entrant) for entrant, mark in marked if entrant["track"] != ORACLE]
+    points = [(mark[0], mark[1], entrant) for entrant, mark in marked if entrants[entrant]["track"] != ORACLE]
     front = [p for p in points if not any((q[0] <= p[0] and q[1] >= p[1] and q[:2] != p[:2]) for q in points)]
     front.sort(key=lambda point: point[0])
     look = charts.Style(charts.MUTED, "dash")
     traces.append(
         charts.line("nobody beats both", [math.exp(p[0]) for p in front], [p[1] for p in front], look, width=1.2)
     )
-    for at, (entrant, mark) in enumerate(marked):
+    for at, (entrant, mark) in enumerate(sorted(marked, key=lambda each: entrants[each[0]]["kind"] == "baseline")):
         look = charts.style(at)
-        name, delay_ms = str(entrant["label"]), math.exp(mark[0])
+        name, delay_ms = names[entrant], math.exp(mark[0])
         said = f"{name}: {mark[1]:.3g}, {delay_ms:.3g} ms"
-        traces.append({**charts.marks(name, [delay_ms], [mark[1]], look, size=10, text=[said]), "hoverinfo": "text"})
+        hidden = {"visible": "legendonly"} if entrants[entrant]["kind"] == "baseline" else {}
+        dot = charts.marks(name, [delay_ms], [mark[1]], look, size=10, text=[said])
+        traces.append({**dot, "hoverinfo": "text", **hidden})
         if mark[2] > 0 or mark[4] > 0:
             x, height = _ellipse(mark)
-            traces.append({**charts.line(name, x, height, look, width=1.0), "hoverinfo": "skip"})
+            traces.append({**charts.line(name, x, height, look, width=1.0), "hoverinfo": "skip", **hidden})
     delay = Axis("mean queueing delay (ms, log)", log=True, ticks=DELAY_TICKS)
     return Figure(label, [Chart(delay, Axis(y, from_zero=True), traces, height=440)])
 
@@ -83,9 +93,9 @@ def wins_of(group: Mapping[str, Any]) -> dict[tuple[int, int], float]:
 
 
 def win_map(name: str, group: Mapping[str, Any], label: Mapping[int, str]) -> HeatMap:
-    """Returns the win probabilities of all pairs, the best score first."""
+    """Returns the win probabilities of all pairs of those with a `label`, the best score first."""
     wins = wins_of(group)
-    order = [row["entrant"] for row in group["rows"] if any(row["entrant"] == one for one, _ in wins)]
+    order = [row["entrant"] for row in group["rows"] if row["entrant"] in label]
     values = [[wins.get((one, other), math.nan) for other in order] for one in order]
     return HeatMap(f"who wins against whom, {name}", [label[each] for each in order], values, values, BOTH_WAYS)
 
@@ -113,7 +123,7 @@ def where_it_stands(entrant: int, groups: Mapping[str, Mapping[str, Any]]) -> tu
             continue
         median = float(np.median([other["score"] for other in group["rows"]]))
         if median > 0 and row["score"] > 0:
-            place = f", rank {row['rank']}" if row["rank"] else f" ({row['why']})" if row["why"] else ""
+            place = f", rank {rank_of(row)}" if row["rank"] else f" ({row['why']})" if row["why"] else ""
             found.append((row["score"] / median, f"{name.removeprefix('trace ')}: {row['score']:.3f}{place}"))
     if len(found) < 2:
         return None
@@ -124,13 +134,15 @@ def where_it_stands(entrant: int, groups: Mapping[str, Mapping[str, Any]]) -> tu
 
 
 def competition(
-    means: Sequence[Mapping[str, Any]], places: Mapping[int, Mapping[str, Any]], label: Mapping[int, str]
+    means: Sequence[Mapping[str, Any]], places: Mapping[int, Mapping[str, Any]], label: Names, rival: int | None
 ) -> dict[str, Sequence[Block]]:
-    """Returns a heat map of shares and two of harm for each place where pairs met, by the place's name in the
-    choice.
+    """Returns a heat map of shares and two of harm for each place where pairs met, by the place's name in the choice.
+
+    Places where all met the entrant `rival` alone have none.
     """
     out: dict[str, Sequence[Block]] = {}
-    for number in dict.fromkeys(mean["place"] for mean in means):
+    paired = [mean["place"] for mean in means if rival not in (mean["entrant"], mean["opponent"])]
+    for number in dict.fromkeys(paired):
         pairs = {(mean["entrant"], mean["opponent"]): mean for mean in means if mean["place"] == number}
         order = [each for each in label if any(each == one for one, _ in pairs)]
         names = [label[each] for each in order]
@@ -151,14 +163,12 @@ def _value(mean: Mapping[str, Any] | None, figure: str) -> float:
     return math.nan if value is None else float(value)
 
 
-def over_time_of(
-    name: str, series: Mapping[int, Mapping[str, Any]], entrants: Mapping[int, Mapping[str, Any]], shown: Sequence[int]
-) -> Figure:
+def over_time_of(name: str, series: Mapping[int, Mapping[str, Any]], names: Names, shown: Sequence[int]) -> Figure:
     """Plots every entrant's rate and delay on a place; those not `shown` appear by a click in the legend."""
     first = next(iter(series.values()))
     courses = [
         Course(
-            str(entrants[number]["label"]),
+            names[number],
             charts.style(at),
             one["rate_mbps"],
             one["queueing_delay_ms"],

@@ -1,16 +1,16 @@
 """Ranking of entrants, and its confidence.
 
-The score of a run is `score` of the table of figures; over links and seeds it is the geometric mean. Its
-interval (95 %) is a bootstrap over traces, and over seeds within each trace. All links of a trace are drawn together,
-because they share the trace's capacity, and all entrants meet the same draws.
+The score of a run is a figure of `SCORES`; over links and seeds it is the geometric mean. Its interval (95 %) is a
+bootstrap over blocks, and over seeds within each block. All links of a block are drawn together, because they share a
+trace's capacity, and all entrants meet the same draws.
 
-A is *better* than B if its scores are higher in a test that allows for the comparison of all pairs of their track
-(`better`). The probability of a single false "better" among them is 5 %. The test's units are traces. With fewer than
-`FEW_TRACES` traces, units are each trace with each seed, and the result holds for these traces alone.
+Entrants of a track are ordered by score, and cut into groups (`comparison.groups`): a group ends before the first
+entrant that the group's best is better than. The rank of all entrants in a group is the range of their places in the
+order, such as 1 to 3. Tests are over blocks (`comparison`). With fewer than `FEW_BLOCKS`, units are each block with
+each seed, and the result holds for these traces alone.
 
-The rank of a scheme is 1 plus the number of better schemes on its track: all schemes without a better one share rank 1,
-and so on. The *win probability* of A over B is the share of runs, of the same link and seed, in which A's score is
-higher; ties count half.
+The *win probability* of A over B is the share of runs, of the same link and seed, in which A's score is higher; ties
+count half.
 
 An entrant has a rank in a group of links if it ran on all of them with all seeds and was trained on none of them.
 Baselines have scores and no ranks.
@@ -26,23 +26,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ccarena.eval.leaderboard.comparison import better, groups, visible
 from ccarena.eval.leaderboard.entrants import ORACLE
-from ccarena.eval.leaderboard.figures import SCORE, solo
+from ccarena.eval.leaderboard.figures import SCORES, SHARING, solo
 from ccarena.eval.leaderboard.links import CLASSES, SCENARIO
 from ccarena.traces.held_out import derives_from
 
-__all__ = ["OVERALL", "UNSEEN", "Row", "better", "describe", "groups_of", "rank", "seen_by"]
+__all__ = ["FEW_BLOCKS", "OVERALL", "UNSEEN", "Row", "describe", "first_of", "groups_of", "rank", "seen_by"]
 
 OVERALL, UNSEEN = "all traces", "traces that nobody was trained on"
 MISSING = "runs are missing"
 """Reason why an entrant has no rank."""
 RESAMPLES = 1000
-FEW_TRACES = 6
+FEW_BLOCKS = 6
 LEAST_DELAY_MS = 0.1
 """Least delay in a logarithm; smaller ones are raised to it."""
 LEAST_SCORE = 1e-4
 """Least score, for a run that gets nothing through: a zero would make the geometric mean zero."""
-_NOTHING = 1e-12
 Floats = NDArray[np.float64]
 
 
@@ -52,7 +52,9 @@ class Row:
 
     entrant: int
     rank: int | None
-    """Rank; None without one, for the reason in `why`."""
+    """First place of its group in the order of scores; None without a rank, for the reason in `why`."""
+    last: int | None
+    """Last place of its group."""
     score: float
     low: float
     high: float
@@ -69,51 +71,57 @@ def rank(
     places: Sequence[Mapping[str, Any]],
     entrants: Sequence[Mapping[str, Any]],
     seed: int = 0,
+    wins: bool = True,
 ) -> dict[str, Any]:
     """Returns the ranking from `Store.scores`, `places` and `entrants`, as plain data.
 
-    `groups` has by name the places and the rows (as `Row`) in the order of their scores. In groups of several traces,
-    `wins` has the win probability of the first over the second, by pairs of numbers of ranked entrants. The same input
-    gives the same ranking.
+    `groups` has by name the places and the rows (as `Row`) in the order of their scores. `visible` has by track the
+    smallest differences that its tests see (`comparison.visible`), and the number of blocks. `wins` has, if asked for,
+    in groups of several traces, the win probability of the first over the second, by pairs of numbers of ranked
+    entrants. The same input gives the same ranking.
     """
     rows = np.array(list(scores), dtype=[("place", int), ("entrant", int), ("seed", int), ("score", float)])
     ran = set(rows["place"].tolist())
     known = [place for place in places if place["id"] in ran]
     out: dict[str, Any] = {"entrants": len(set(rows["entrant"].tolist())), "runs": len(rows), "groups": {}}
     for name, group in groups_of(known, entrants).items():
-        out["groups"][name] = _rank_group(rows, group, entrants, seed)
+        out["groups"][name] = _rank_group(rows, group, entrants, seed, wins)
     return out
 
 
 def describe(
-    ranking: Mapping[str, Any], means: Sequence[Mapping[str, Any]], meetings: Sequence[Mapping[str, Any]] = ()
+    ranking: Mapping[str, Any],
+    means: Sequence[Mapping[str, Any]],
+    meetings: Sequence[Mapping[str, Any]] = (),
+    rival: int | None = None,
 ) -> None:
     """Adds the `figures` of its entrant to each row of a `ranking`, means over the group's places, and its `mark`.
 
-    `beside` has means over its meetings with all others on the group's places: its share, Jain's index, and the harm
-    that the others take. A mark is its place in the plot against delay, `[x, y, xx, xy, yy]`. x is the natural
+    `beside` has means over its meetings with the entrant `rival` on the group's places: its share, its score, and the
+    harm that the rival takes. A mark is its place in the plot against delay, `[x, y, xx, xy, yy]`. x is the natural
     logarithm of the mean queueing delay in ms, y the utilisation; then come the variances and covariance of the two
     means over traces. `means` and `meetings` are the store's.
     """
     of: dict[int, dict[int, Mapping[str, Any]]] = {}
     for mean in means:
         of.setdefault(int(mean["entrant"]), {})[int(mean["place"])] = mean
+    names = [name for name in solo() if name not in SCORES]
     for group in ranking["groups"].values():
         places = set(group["places"])
         met = [meeting for meeting in meetings if meeting["place"] in places]
         for row in group["rows"]:
             mine = [each for place in group["places"] if (each := of.get(row["entrant"], {}).get(place)) is not None]
-            row["figures"] = {name: _mean([each[name] for each in mine]) for name in solo() if name != SCORE}
-            row["beside"] = _beside(row["entrant"], met)
+            row["figures"] = {name: _mean([each[name] for each in mine]) for name in names}
+            row["beside"] = _beside(row["entrant"], met, rival)
             row["mark"] = _mark([(each["queueing_delay_mean_ms"], each["utilisation"]) for each in mine])
 
 
-def _beside(entrant: int, meetings: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
-    others = [meeting for meeting in meetings if meeting["entrant"] != meeting["opponent"]]
-    own = [meeting for meeting in others if meeting["entrant"] == entrant]
-    harmed = [meeting for meeting in others if meeting["opponent"] == entrant]
+def _beside(entrant: int, met: Sequence[Mapping[str, Any]], rival: int | None) -> dict[str, float | None]:
+    """Returns an entrant's share and score beside the rival, and the harm that the rival takes."""
+    own = [meeting for meeting in met if (meeting["entrant"], meeting["opponent"]) == (entrant, rival)]
+    harmed = [meeting for meeting in met if (meeting["entrant"], meeting["opponent"]) == (rival, entrant)]
     return {
-        **{name: _mean([meeting[name] for meeting in own]) for name in ("share", "jain_weighted")},
+        **{name: _mean([meeting[name] for meeting in own]) for name in ("share", SHARING)},
         **{name: _mean([meeting[name] for meeting in harmed]) for name in ("harm_throughput", "harm_delay")},
     }
 
@@ -167,10 +175,16 @@ def seen_by(entrant: Mapping[str, Any], place: Mapping[str, Any]) -> bool:
     )
 
 
+def first_of(names: Sequence[str]) -> str | None:
+    """Returns the group that is shown first: of traces that nobody was trained on, else of all; None without groups."""
+    return next((name for name in (UNSEEN, OVERALL, *names) if name in names), None)
+
+
 def _rank_group(
-    rows: NDArray[Any], group: Sequence[Mapping[str, Any]], entrants: Sequence[Mapping[str, Any]], seed: int
+    rows: NDArray[Any], group: Sequence[Mapping[str, Any]], entrants: Sequence[Mapping[str, Any]], seed: int, wins: bool
 ) -> dict[str, Any]:
     traces = {int(place["id"]): str(place["trace"]) for place in group}
+    blocks = {int(place["id"]): _block(place) for place in group}
     mine = rows[np.isin(rows["place"], list(traces))]
     present, entrant_at = np.unique(mine["entrant"], return_inverse=True)
     known_as = {entrant["id"]: entrant for entrant in entrants}
@@ -178,24 +192,37 @@ def _rank_group(
     columns, column_at = np.unique(mine[["place", "seed"]], return_inverse=True)
     table = np.full((len(who), len(columns)), np.nan)
     table[entrant_at, column_at] = np.log(np.maximum(mine["score"], LEAST_SCORE))
-    weights = _weights([(traces[place], at) for place, at in columns.tolist()], seed)
+    weights = _weights([(blocks[place], at) for place, at in columns.tolist()], seed)
     whole = np.isfinite(table).all(axis=1)
     means = np.nanmean(table, axis=1)
     # What is not whole has no rank, and its interval is of what there is.
     there = weights @ np.isfinite(table).T.astype(np.float64)
     drawn = weights @ np.nan_to_num(table).T / np.where(there > 0, there, np.nan)
     why = [_why(entrant, group, bool(all_there)) for entrant, all_there in zip(who, whole, strict=True)]
-    ranks: dict[int, int] = {}
-    for track in {str(entrant["track"]) for entrant in who}:
+    ranks: dict[int, tuple[int | None, int | None]] = {}
+    unranked = (None, None)
+    seen: dict[str, Any] = {}
+    for track in sorted({str(entrant["track"]) for entrant in who}):
         ranked = [k for k, entrant in enumerate(who) if entrant["track"] == track and not why[k]]
-        if ranked:
-            ahead = better(_units(table[ranked], columns, traces)).sum(axis=0)
-            ranks |= {k: 1 + int(count) for k, count in zip(ranked, ahead, strict=True)}
+        if not ranked:
+            continue
+        units = _units(table[ranked], columns, blocks)
+        order = groups(means[ranked].tolist(), better(units))
+        count = len(set(blocks.values()))
+        seen[track] = {
+            **{"blocks": count, "few": count < FEW_BLOCKS},
+            "share": visible(units, [k for each in order for k in each]),
+        }
+        before = 0
+        for each in order:
+            ranks |= {ranked[k]: (before + 1, before + len(each)) for k in each}
+            before += len(each)
     lows, highs = np.nanquantile(drawn, [0.025, 0.975], axis=0)
     out = [
         Row(
             int(who[k]["id"]),
-            ranks.get(k),
+            ranks.get(k, unranked)[0],
+            ranks.get(k, unranked)[1],
             math.exp(float(means[k])),
             math.exp(float(lows[k])),
             math.exp(float(highs[k])),
@@ -205,68 +232,34 @@ def _rank_group(
         for k in np.argsort(-means, kind="stable").tolist()
     ]
     compared = [k for k in range(len(who)) if who[k]["kind"] != "baseline" or who[k]["beside"]]
-    compared = compared if len(set(traces.values())) > 1 else []
-    wins = [[int(who[i]["id"]), int(who[j]["id"]), _wins(table, i, j)] for i in compared for j in compared if i < j]
-    return {"places": list(traces), "rows": [row.plain() for row in out], "wins": wins}
+    compared = compared if wins and len(set(traces.values())) > 1 else []
+    won = [[int(who[i]["id"]), int(who[j]["id"]), _wins(table, i, j)] for i in compared for j in compared if i < j]
+    return {"places": list(traces), "rows": [row.plain() for row in out], "visible": seen, "wins": won}
 
 
-def better(scores: Floats, error: float = 0.05) -> NDArray[np.bool_]:
-    """Returns whether each is better than each other, `[n, n]`, from log scores `[units, n]` of independent units.
-
-    Each pair has a paired t-test over units, and Holm's procedure allows for their number: the probability of one false
-    finding or more is at most `error`. Source: Holm, "A Simple Sequentially Rejective Multiple Test Procedure",
-    Scandinavian Journal of Statistics 6(2), 1979. Entrants with equal scores, or with a single unit, cannot be told
-    apart.
-    """
-    units, count = scores.shape
-    out = np.zeros((count, count), bool)
-    if units < 2:
-        return out
-    one, other = np.triu_indices(count, 1)
-    difference = scores[:, one] - scores[:, other]
-    mean, deviation = difference.mean(axis=0), difference.std(axis=0, ddof=1)
-    size = np.abs(mean) * math.sqrt(units) / np.maximum(deviation, _NOTHING)
-    chance = np.where(np.abs(mean) > _NOTHING, _two_sided(size, units - 1), 1.0)
-    order = np.argsort(chance, kind="stable")
-    kept = chance[order] > error / np.arange(len(order), 0, -1)
-    found = order[: int(np.argmax(kept)) if kept.any() else len(order)]
-    for pair in found.tolist():
-        first, second = (one[pair], other[pair]) if mean[pair] > 0 else (other[pair], one[pair])
-        out[first, second] = True
-    return out
+def _block(place: Mapping[str, Any]) -> str:
+    """Returns what a place is drawn with: its trace, or the recording that this was fitted to."""
+    return str(place["trace"] if place["moves"] == SCENARIO else place["origin"])
 
 
-def _two_sided(t: Floats, freedom: int) -> Floats:
-    """Returns the probability that |Student's t| with `freedom` degrees is larger (Abramowitz and Stegun 26.7)."""
-    angle = np.arctan(t / math.sqrt(freedom))
-    sine, cosine = np.sin(angle), np.cos(angle)
-    odd = freedom % 2
-    term = cosine if odd else np.ones_like(cosine)
-    total = np.zeros_like(cosine) if freedom == 1 else term.copy()
-    for k in range(3 if odd else 2, freedom - 1, 2):
-        term = term * cosine**2 * (k - 1) / k
-        total += term
-    return 1.0 - (2 / math.pi * (angle + sine * total) if odd else sine * total)
-
-
-def _units(table: Floats, columns: NDArray[Any], traces: Mapping[int, str]) -> Floats:
+def _units(table: Floats, columns: NDArray[Any], blocks: Mapping[int, str]) -> Floats:
     """Returns means of log scores over what is drawn together, `[units, entrants]`: see the module."""
-    of = [traces[place] for place in columns["place"].tolist()]
-    few = len(set(of)) < FEW_TRACES
+    of = [blocks[place] for place in columns["place"].tolist()]
+    few = len(set(of)) < FEW_BLOCKS
     units = list(zip(of, columns["seed"].tolist() if few else [0] * len(of), strict=True))
     return np.array([table[:, [u == unit for u in units]].mean(axis=1) for unit in dict.fromkeys(units)])
 
 
 def _weights(columns: Sequence[tuple[str, int]], seed: int) -> Floats:
-    """Returns the count of each column (trace, seed) in each resample, `[resamples, columns]`."""
+    """Returns the count of each column (block, seed) in each resample, `[resamples, columns]`."""
     rng = np.random.Generator(np.random.PCG64(seed))
     at: dict[str, dict[int, list[int]]] = {}
-    for column, (trace, number) in enumerate(columns):
-        at.setdefault(trace, {}).setdefault(number, []).append(column)
+    for column, (block, number) in enumerate(columns):
+        at.setdefault(block, {}).setdefault(number, []).append(column)
     drawn = rng.multinomial(len(at), [1 / len(at)] * len(at), RESAMPLES)
     out = np.zeros((RESAMPLES, len(columns)))
     for cluster, seeds in enumerate(at.values()):
-        # A trace that is drawn n times has its seeds drawn n times, each time as many as it has.
+        # A block that is drawn n times has its seeds drawn n times, each time as many as it has.
         counts = rng.multinomial(drawn[:, cluster] * len(seeds), [1 / len(seeds)] * len(seeds))
         for count, places in zip(counts.T, seeds.values(), strict=True):
             out[:, places] = count[:, None]

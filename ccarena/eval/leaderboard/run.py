@@ -12,9 +12,10 @@ from ccarena.errors import ConfigError
 from ccarena.eval.leaderboard.cells import Cell, cells_of
 from ccarena.eval.leaderboard.costs import cpu_ns
 from ccarena.eval.leaderboard.entrants import Ranked, default_schemes, entrants_of, line_up
-from ccarena.eval.leaderboard.links import CLASSES, PRESETS, Place, places, traces_of
+from ccarena.eval.leaderboard.figures import RIVAL, SCORE, SCORES
+from ccarena.eval.leaderboard.links import CLASSES, MODELS, PRESETS, SCENARIO, Place, places, traces_of
 from ccarena.eval.leaderboard.measure import Task, measure, tasks_of
-from ccarena.eval.leaderboard.ranking import MISSING, describe, rank
+from ccarena.eval.leaderboard.ranking import FEW_BLOCKS, MISSING, describe, rank
 from ccarena.eval.leaderboard.scenarios import ScenarioPlace, check_entrants, scenario_places
 from ccarena.eval.leaderboard.stack_links import STACK_LINKS, stack_places
 from ccarena.eval.leaderboard.store import DEFAULT, Store
@@ -23,26 +24,37 @@ from ccarena.scenarios import backends
 from ccarena.scenarios.backends import SIM
 from ccarena.scenarios.entrants import parse
 
-__all__ = ["Board", "Done", "failures_of", "ranking_of", "run"]
+__all__ = ["RIVAL_PLACES", "Board", "Done", "failures_of", "rankings_of", "run"]
+
+RIVAL_PLACES = 30
+"""Places on which each entrant meets CUBIC."""
+FEW_SEEDS = 5
+"""Default repetitions on few traces, where seeds are units of the tests."""
 
 
 @dataclass(frozen=True)
 class Board:
     """Board that defines what a leaderboard compares."""
 
-    traces: Sequence[str] = (PRESETS,)
+    traces: Sequence[str] = (PRESETS, MODELS)
     """Sets, names, files or folders (`links.traces_of`)."""
     schemes: Sequence[str] | None = None
     """Entrants such as `cubic@hystart=0`; None is every scheme that needs no policy."""
     policies: Sequence[str] | None = None
     """Entrants that are policies, or folders of policies; the shipped ones if None."""
-    delays_ms: Sequence[float] = (20.0,)
-    """One-way base delays."""
-    buffers_packets: Sequence[int] = (100, 1000)
+    delays_ms: Sequence[float] | None = None
+    """One-way base delays; None is each trace's own."""
+    buffers_packets: Sequence[int] | None = None
+    """Queue limits; None is each trace's own."""
     duration_s: float = 60.0
-    seeds: int = 5
+    seeds: int | None = None
+    """Repetitions of each entrant alone. None is 1 on many traces, whose differences are far larger than those of
+    seeds, and `FEW_SEEDS` on fewer than `FEW_BLOCKS` traces or scenarios.
+    """
     meeting_seeds: int | None = None
-    """Repetitions of every pair, on one place of each class; 0 for none. None is 0 in real time, else 2."""
+    """Repetitions of every pair, on one place of each class, and of each entrant beside CUBIC, on `RIVAL_PLACES`; 0 for
+    none. None is 0 in real time, else 1.
+    """
     backend: str = SIM
     scenarios: Sequence[str] = ()
     """Files of scenarios, each a place of its own."""
@@ -59,17 +71,28 @@ class Board:
     def cells(self, where: Sequence[Place], entrants: Sequence[Ranked]) -> list[Cell]:
         """Returns every cell. Pairs meet on the first trace of each class, with the first delay and buffer.
 
+        Each entrant also meets CUBIC on about `RIVAL_PLACES` places, which are spread over all.
         Real-time backends skip router-assisted schemes without a wire format, and oracles. Raises ConfigError for an
         impossible number.
         """
         real_time = backends.find(self.backend).real_time
-        meeting_seeds = self.meeting_seeds if self.meeting_seeds is not None else 0 if real_time else 2
+        meeting_seeds = self.meeting_seeds if self.meeting_seeds is not None else 0 if real_time else 1
         for name, value, least in (("seeds", self.seeds, 1), ("meeting-seeds", meeting_seeds, 0)):
-            if not least <= value <= 10_000:
+            if value is not None and not least <= value <= 10_000:
                 raise ConfigError(f"--{name} {value}: expected {least} to 10000")
         if real_time:
             entrants = [entrant for entrant in entrants if not entrant.computed]
-        return cells_of(where, entrants, self.seeds, self.backend, _first_of_each_class(where), meeting_seeds)
+        traces = [place for place in where if place.trace.moves != SCENARIO]
+        scenarios = [place for place in where if place.trace.moves == SCENARIO]
+        meeting = _first_of_each_class(traces)
+        return [
+            *cells_of(traces, entrants, self._seeds(traces), self.backend, meeting, meeting_seeds, _spread(traces)),
+            *cells_of(scenarios, entrants, self._seeds(scenarios), self.backend),
+        ]
+
+    def _seeds(self, where: Sequence[Place]) -> int:
+        few = len({place.trace.name for place in where}) < FEW_BLOCKS
+        return self.seeds if self.seeds is not None else FEW_SEEDS if few else 1
 
     def entries(self) -> list[str]:
         """Returns the entrants of the board that are no `policies`. Raises ConfigError for one that the backend cannot
@@ -143,20 +166,28 @@ def run(
                 if progress is not None:
                     progress(done, len(lacking))
         if done or open_store.ranking() is None:
-            open_store.keep_ranking(ranking_of(open_store, board.backend))
+            open_store.keep_rankings(rankings_of(open_store, board.backend))
     return Done(len(cells), done, invalid, failed, tuple(filter(None, said)))
 
 
-def ranking_of(store: Store, backend: str = SIM) -> dict[str, Any]:
-    """Returns the ranking of everything in a store that was run on a backend."""
-    ranking = {"backend": backend, **rank(store.scores(backend), store.places(), store.entrants())}
-    describe(ranking, store.means(backend=backend), store.means(alone=False, backend=backend))
+def rankings_of(store: Store, backend: str = SIM) -> dict[str, Any]:
+    """Returns the ranking by each of `SCORES` of everything in a store that was run on a backend.
+
+    Only the first has figures and win probabilities.
+    """
+    places, entrants = store.places(), store.entrants()
     failed = {(each["entrant"], each["place"]) for each in store.failures(backend)}
-    for group in ranking["groups"].values():
-        for row in group["rows"]:
-            if row["why"] == MISSING and any((row["entrant"], place) in failed for place in group["places"]):
-                row["why"] = "failed in some runs"
-    return ranking
+    out = {}
+    for name in SCORES:
+        ranking = rank(store.scores(backend, name), places, entrants, wins=name == SCORE)
+        for group in ranking["groups"].values():
+            for row in group["rows"]:
+                if row["why"] == MISSING and any((row["entrant"], place) in failed for place in group["places"]):
+                    row["why"] = "failed in some runs"
+        out[name] = {"backend": backend, "score": name, **ranking}
+    rival = next((entrant["id"] for entrant in entrants if entrant["label"] == RIVAL), None)
+    describe(out[SCORE], store.means(backend=backend), store.means(alone=False, backend=backend), rival)
+    return out
 
 
 def failures_of(store: Store, backend: str) -> list[str]:
@@ -181,3 +212,8 @@ def _first_of_each_class(where: Sequence[Place]) -> list[Place]:
     for place in where:
         first.setdefault(place.trace.moves, place)
     return [first[moves] for moves in CLASSES if moves in first]
+
+
+def _spread(where: Sequence[Place]) -> list[Place]:
+    """Returns about `RIVAL_PLACES` of the places, at even distances."""
+    return list(where[:: max(1, round(len(where) / RIVAL_PLACES))])

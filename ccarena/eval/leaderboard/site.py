@@ -1,6 +1,6 @@
 """The leaderboard's pages: a site whose files need no network, made whole or one by one.
 
-index.html          ranks, throughput against delay, who wins against whom, competition, every cell
+index.html          ranks by any score, throughput against delay, who wins against whom, competition, every cell
 entrant/ID.html     a scheme, policy or baseline: its card, ranks, traces, and who it wins against
 trace/ID.html       a trace: its ranks, and everyone on it, over time
 cell.html           one cell, PLACE-ENTRANT after the #: rate, capacity and delay over time, and its runs
@@ -13,7 +13,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,13 @@ from ccarena.core.files import write_atomically
 from ccarena.errors import ConfigError
 from ccarena.eval.heldout.plots import learning_curve
 from ccarena.eval.leaderboard import plots as drawing
-from ccarena.eval.leaderboard.entrants import ORACLE
-from ccarena.eval.leaderboard.figures import BESIDE, TERMS, definitions, heading, solo
+from ccarena.eval.leaderboard.entrants import ORACLE, TRACKS
+from ccarena.eval.leaderboard.figures import BESIDE, RIVAL, SCORE, SCORES, SHARING, TERMS, definitions, heading, solo
 from ccarena.eval.leaderboard.links import SCENARIO
-from ccarena.eval.leaderboard.ranking import OVERALL, seen_by
+from ccarena.eval.leaderboard.listing import rank_of, score_of, short_names
+from ccarena.eval.leaderboard.ranking import OVERALL, UNSEEN, first_of, seen_by
+from ccarena.eval.leaderboard.ranks import Groups, ranks_script
+from ccarena.eval.leaderboard.reported import means_of
 from ccarena.eval.leaderboard.run import failures_of
 from ccarena.eval.leaderboard.store import Store
 from ccarena.eval.measure.table import FIGURES
@@ -71,13 +74,20 @@ class Site:
         self._repeat = [*store.commands(), *([command] if command else [])]
         found = store.ranking()
         if not found or not found["names"]:
-            raise ConfigError(f"{store.where}: no runs are stored; `ccarena leaderboard run` makes some")
+            what = "runs are not ranked; `ccarena leaderboard rank` ranks them"
+            none = "no runs are stored; `ccarena leaderboard run` makes some"
+            raise ConfigError(f"{store.where}: {what if store.counts()['runs'] else none}")
         self._head = found
         self._backend = str(found["backend"])
 
     @cached_property
     def _entrants(self) -> dict[int, dict[str, Any]]:
         return {entrant["id"]: entrant for entrant in self._store.entrants()}
+
+    @cached_property
+    def _names(self) -> dict[int, str]:
+        """Returns the short name of each entrant."""
+        return {number: name for number, (name, _) in short_names(self._entrants).items()}
 
     @cached_property
     def _places(self) -> dict[int, dict[str, Any]]:
@@ -94,11 +104,11 @@ class Site:
     def paths(self) -> list[str]:
         """Returns every file of the site."""
         return [
-            *("index.html", "cell.html", "data/ranking.js", "data/cells.js"),
+            *("index.html", "cell.html", "data/ranks.js", "data/ranking.js", "data/cells.js"),
             *(f"entrant/{number}.html" for number in self._entrants),
             *(f"trace/{places[0]}.html" for places in self._traces.values()),
             *(f"data/place-{number}.js" for number in self._places),
-            *(f"assets/{name}" for name in (*assets(), "cell.js")),
+            *(f"assets/{name}" for name in (*assets(), *_SCRIPTS)),
         ]
 
     def render(self, path: str) -> str | None:
@@ -106,9 +116,10 @@ class Site:
         whole: Mapping[str, Callable[[], str]] = {
             "index.html": lambda: render(self._index()),
             "cell.html": lambda: render(self._cell_page()),
+            "data/ranks.js": lambda: ranks_script(self._groups, self._entrants),
             "data/ranking.js": lambda: data_script("ranking", self._ranking_rows()),
             "data/cells.js": lambda: data_script("cells", self._cell_rows()),
-            "assets/cell.js": _cell_script,
+            **{f"assets/{name}": partial(_own_script, name) for name in _SCRIPTS},
         }
         if path in whole:
             return whole[path]()
@@ -125,37 +136,49 @@ class Site:
 
     # What pages consist of.
 
+    @cached_property
+    def _groups(self) -> Groups:
+        """Returns the groups of links without those of single traces, the first shown first, by score."""
+        names = [name for name in self._head["names"] if not name.startswith(("trace ", f"{SCENARIO} "))]
+        first = first_of(names)
+        names.sort(key=lambda name: name != first)
+        return {
+            name: {score: group for score in SCORES if (group := self._store.group(name, score)) is not None}
+            for name in names
+        }
+
     def _index(self) -> Page:
-        names = [name for name in self._head["names"] if not name.startswith("trace ")]
-        groups = {name: group for name in names if (group := self._store.group(name)) is not None}
+        groups = {name: scores[SCORE] for name, scores in self._groups.items()}
         counts = self._store.counts()
-        label = {number: entrant["label"] for number, entrant in self._entrants.items()}
+        label = self._names
         scatter: dict[str, Sequence[Block]] = {
-            name: [drawing.scatter(name, group["rows"], self._entrants)] for name, group in groups.items()
+            name: [drawing.scatter(name, group["rows"], self._entrants, label)] for name, group in groups.items()
         }
         wins: dict[str, Sequence[Block]] = {
-            name: [drawing.win_map(name, group, label)] for name, group in groups.items() if group["wins"]
+            name: [drawing.win_map(name, group, self._competitors())] for name, group in groups.items() if group["wins"]
         }
         sections = [
             Section(
                 "Ranks",
-                "A rank is 1 plus the number of those on the same track that are surely better. The score is the "
-                "geometric mean over links and seeds; low and high end its 95 % interval. A heading sorts, arrow keys "
-                "move from row to row, and Enter opens one.",
-                [Grid("ranking", "ranks")],
+                "Entrants of a track are in the order of their scores, and in groups: nobody in a group is surely "
+                "worse than its best. A rank is the group's places in the order. The score is the geometric mean over "
+                "links and seeds, with its 95 % interval.",
+                [_Place("ranks-of-board")],
             ),
             Section(
                 "Throughput against delay",
                 "Each mark is the mean over the links of the group; its ellipse is one standard error of that mean "
                 "over traces. Up and left is better. The line joins those that nobody beats in both, oracles left "
-                "out.",
+                "out. A click on a name in the legend shows baselines and oracles.",
                 [Choice("Traces", scatter)],
             ),
         ]
         if wins:
             lead = "In percent, how often the row's score is higher than the column's on the same link and seed."
             sections.append(Section("Who wins against whom", lead, [Choice("Traces", wins)]))
-        if meetings := drawing.competition(self._store.means(alone=False, backend=self._backend), self._places, label):
+        met = self._store.means(alone=False, backend=self._backend)
+        rival = next((number for number, entrant in self._entrants.items() if entrant["label"] == RIVAL), None)
+        if meetings := drawing.competition(met, self._places, label, rival):
             lead = (
                 "Two flows on one link, in both orders of starting. White is a fair share, blue more, orange less; "
                 "harm is what the row loses beside the column, of what it has alone."
@@ -163,12 +186,20 @@ class Site:
             sections.append(Section("Competition", lead, [Choice("Shown", meetings)]))
         lead = "Means over the seeds of each entrant on each link. The first column opens the cell: over time, and "
         lead += "its runs."
-        sections += [Section("Every cell", lead, [Grid("cells", "cells")]), _definitions()]
+        if rows := means_of(self._store.reported()):
+            sections.append(_reported(rows))
+        figures = "All figures of the ranked groups of links, single traces included. A heading sorts, arrow keys move "
+        figures += "from row to row, and Enter opens one."
+        sections += [
+            Section("Every figure", figures, [Grid("ranking", "figures")]),
+            Section("Every cell", lead, [Grid("cells", "cells")]),
+            _definitions(),
+        ]
         return Page(
-            "Congestion control on cellular traces",
+            "Congestion control on links that change",
             "leaderboard",
-            "Schemes and trained policies on the same generated and recorded cellular links: who is best, and how sure "
-            "that is. Nobody has a rank on what it was trained on.",
+            "Schemes and trained policies on the same links, recorded, fitted to recordings or of models: who is best, "
+            "and how sure that is. Nobody has a rank on what it was trained on.",
             {
                 "Entrants": str(len(self._entrants)),
                 "Traces": str(len(self._traces)),
@@ -177,43 +208,49 @@ class Site:
                 "Invalid": f"{counts['invalid']:,}",
                 "Backend": BACKENDS[self._backend].title,
             },
-            self._findings(groups, counts["invalid"]),
+            self._findings(self._groups, counts["invalid"]),
             self._repeat,
             sections,
             shared="assets/",
-            scripts=("data/ranking.js", "data/cells.js"),
+            scripts=("data/ranks.js", "data/ranking.js", "data/cells.js", "assets/ranks.js"),
             home="index.html",
         )
 
-    def _findings(self, groups: Mapping[str, Any], invalid: int) -> list[Block]:
+    def _competitors(self) -> dict[int, str]:
+        """Returns the short names of all entrants that are no baselines."""
+        return {number: name for number, name in self._names.items() if self._entrants[number]["kind"] != "baseline"}
+
+    def _findings(self, groups: Groups, invalid: int) -> list[Block]:
         said = []
-        for name, group in groups.items():
-            for track in ("end to end", "router-assisted"):
+        for name in [name for name in groups if name in (UNSEEN, OVERALL, first_of(list(groups)))]:
+            group, title = groups[name][SCORE], f"{name[0].upper()}{name[1:]}"
+            for track in TRACKS:
                 mine = [row for row in group["rows"] if self._entrants[row["entrant"]]["track"] == track]
-                first = [self._entrants[row["entrant"]]["label"] for row in mine if row["rank"] == 1]
-                if first:
-                    together = "; these cannot be told apart" if len(first) > 1 else ""
-                    said.append(f"{name[0].upper()}{name[1:]}, {track}: {', '.join(first)} first{together}.")
-        for number, entrant in self._entrants.items():
-            said += self._beside(number, entrant, groups)
+                first = [self._names[row["entrant"]] for row in mine if row["rank"] == 1]
+                if len(first) == 1:
+                    said.append(f"{title}, {track}: {first[0]} leads.")
+                elif first:
+                    said.append(f"{title}, {track}: {first[0]} leads; {', '.join(first[1:])} cannot be told from it.")
         out: list[Block] = [Items(said)] if said else []
+        compared = [text for number, each in self._entrants.items() for text in self._beside(number, each)]
+        if compared:
+            out.append(Details("policies and their baseline rules", [Items(compared)]))
         if invalid:
             why = "because the emulator was late or a program failed"
             out.append(Callout("partly", f"{invalid:,} runs are invalid, {why}, and count nowhere"))
         return out + [Callout("partly", each) for each in failures_of(self._store, self._backend)]
 
-    def _beside(self, number: int, entrant: Mapping[str, Any], groups: Mapping[str, Any]) -> list[str]:
+    def _beside(self, number: int, entrant: Mapping[str, Any]) -> list[str]:
         """Returns sentences that compare a policy with its baselines, over all traces."""
-        if entrant["kind"] != "policy" or OVERALL not in groups:
+        if entrant["kind"] != "policy" or OVERALL not in self._groups:
             return []
-        wins = drawing.wins_of(groups[OVERALL])
+        wins = drawing.wins_of(self._groups[OVERALL][SCORE])
         out = []
         for other, baseline in self._entrants.items():
             share = wins.get((number, other))
             if baseline["beside"] == entrant["label"] and share is not None:
                 seen = " (on links that both were fitted to, in part)" if entrant["trained_on"] else ""
-                said = f"{entrant['label']} beats {baseline['label']} in {100 * share:.0f} % of the runs{seen}."
-                out.append(said)
+                out.append(f"{entrant['label']} beats {self._names[other]} in {100 * share:.0f} % of the runs{seen}.")
         return out
 
     def _ranking_rows(self) -> Rows:
@@ -222,23 +259,24 @@ class Site:
             group = self._store.group(name)
             table += [(name, row) for row in (group or {"rows": []})["rows"]]
         who = [self._entrants[row["entrant"]] for _, row in table]
-        links = {entrant["label"]: f"entrant/{number}.html" for number, entrant in self._entrants.items()}
+        links = {self._names[number]: f"entrant/{number}.html" for number in self._entrants}
+        kinds = ["baseline or oracle" if entrant["kind"] == "baseline" else "entrant" for entrant in who]
         columns: list[Words | Numbers] = [
-            Words("Entrant", [entrant["label"] for entrant in who], links),
-            Numbers("Rank", [row["rank"] for _, row in table], 0),
+            Words("Entrant", [self._names[row["entrant"]] for _, row in table], links),
+            Words("Rank", [rank_of(row) for _, row in table]),
             _numbers("score", [row["score"] for _, row in table]),
             Numbers("Low", [row["low"] for _, row in table], 3),
             Numbers("High", [row["high"] for _, row in table], 3),
             *(_numbers(name, [row["figures"][name] for _, row in table]) for name in SHOWN),
             *(
                 Numbers(title, [row.get("beside", {}).get(name) for _, row in table], 2, BESIDE[title])
-                for title, name in zip(BESIDE, ("share", "jain_weighted", "harm_throughput", "harm_delay"), strict=True)
+                for title, name in zip(BESIDE, ("share", SHARING, "harm_throughput", "harm_delay"), strict=True)
             ),
             _numbers("cpu_ns", [entrant["cpu_ns"] for entrant in who]),
-            Words("Traces", [name for name, _ in table], choose=True, first=OVERALL),
+            Words("Traces", [name for name, _ in table], choose=True, first=first_of(self._head["names"]) or ""),
             Words("Track", [entrant["track"] for entrant in who], choose=True),
-            Words("Kind", [entrant["kind"] for entrant in who], choose=True),
-            Words("Without a rank because", [row["why"] for _, row in table]),
+            Words("Kind", kinds, choose=True, first="entrant" if "entrant" in kinds else ""),
+            Words("No rank because", [row["why"] for _, row in table]),
         ]
         return Rows(columns, "-Score")
 
@@ -252,7 +290,7 @@ class Site:
         where = [self._places[number] for number in means["place"]]
         traces = {name: f"{up}trace/{own[0]}.html" for name, own in self._traces.items()}
         columns: list[Words | Numbers] = [
-            Words("Entrant", [entrant["label"] for entrant in who], choose=True),
+            Words("Entrant", [self._names[number] for number in means["entrant"]], choose=True),
             Words("Trace", [place["trace"] for place in where], traces, choose=True),
             Words("Class", [place["moves"] for place in where], choose=True),
             Numbers("Base delay (ms)", [place["delay_ms"] for place in where], 0),
@@ -274,15 +312,13 @@ class Site:
         for name, group in groups.items():
             row = next((row for row in (group or {"rows": []})["rows"] if row["entrant"] == number), None)
             if row is not None:
-                interval = f"{row['score']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
-                ranks.append([name, str(row["rank"] or "–"), interval, row["why"]])
-        names = {other: each["label"] for other, each in self._entrants.items()}
-        blocks: list[Block] = [Table(("traces", "rank", "score [95 %]", "without a rank because"), ranks, words=1)]
+                ranks.append([name, rank_of(row), score_of(row), row["why"]])
+        blocks: list[Block] = [Table(("traces", "rank", "score [95 %]", "no rank because"), ranks, words=1)]
         sections = [Section("Ranks", "Among those on its track.", blocks)]
         if well := drawing.where_it_stands(number, {n: g for n, g in groups.items() if g is not None}):
             sections.append(Section("Where it wins and loses", well[0], [Items(well[1])]))
         overall = groups.get(OVERALL)
-        if overall is not None and (bars := drawing.win_bars(number, overall, names)) is not None:
+        if overall is not None and (bars := drawing.win_bars(number, overall, self._names)) is not None:
             lead = "On the same link with the same seed: how often its score is the higher one."
             sections.append(Section("Against each other entrant", lead, [bars]))
         grid = Grid("mine", f"cells of {label}", self._means_rows("../", entrant=number))
@@ -312,31 +348,35 @@ class Site:
         places = [self._places[number] for number in self._traces[name]]
         kind = SCENARIO if places[0]["moves"] == SCENARIO else "trace"
         group = self._store.group(f"{kind} {name}") or {"rows": []}
-        ranks = [
+        ranks = Table(
+            ("entrant", "rank", "track", "score [95 %]", "no rank because"),
             [
-                Cell(self._entrants[row["entrant"]]["label"], link=f"../entrant/{row['entrant']}.html"),
-                str(row["rank"] or "–"),
-                self._entrants[row["entrant"]]["track"],
-                f"{row['score']:.3f} [{row['low']:.3f}, {row['high']:.3f}]",
-                row["why"],
-            ]
-            for row in group["rows"]
-        ]
+                [
+                    Cell(self._names[row["entrant"]], link=f"../entrant/{row['entrant']}.html"),
+                    rank_of(row),
+                    self._entrants[row["entrant"]]["track"],
+                    score_of(row),
+                    row["why"],
+                ]
+                for row in group["rows"]
+            ],
+            words=3,
+        )
         best = [row["entrant"] for row in group["rows"] if self._entrants[row["entrant"]]["track"] != ORACLE]
         clouds: dict[str, Sequence[Block]] = {}
         courses: dict[str, Sequence[Block]] = {}
         for place in places:
             names = ("entrant", "valid", "queueing_delay_mean_ms", "throughput_mbps")
             runs = [run for run in self._store.runs_at(place["id"], self._backend, names=names) if run["valid"]]
-            clouds[place["name"]] = [drawing.cloud(place["name"], runs, self._entrants)]
+            clouds[place["name"]] = [drawing.cloud(place["name"], runs, self._entrants, self._names)]
             series = self._store.courses_of(place["id"], self._backend)
             if series:
-                courses[place["name"]] = [drawing.over_time_of(place["name"], series, self._entrants, best[:3])]
+                courses[place["name"]] = [drawing.over_time_of(place["name"], series, self._names, best[:3])]
         sections = [
             Section(
                 "Ranks",
                 f"Over the links of this {kind}, among those on a track.",
-                [Table(("entrant", "rank", "track", "score [95 %]", "without a rank because"), ranks, words=3)],
+                [ranks],
             ),
             Section(
                 "Throughput against delay",
@@ -375,7 +415,10 @@ class Site:
             "One cell",
             "cell",
             "An entrant on a link. The figure shows the first seed; a click on a name shows another entrant beside it.",
-            sections=[Section("Over time", "", [_Place("over-time")]), Section("Runs", "", [_Place("runs")])],
+            sections=[
+                Section("Over time", "", [_Place("over-time-of-cell")]),
+                Section("Runs", "", [_Place("runs-of-cell")]),
+            ],
             shared="assets/",
             scripts=("assets/cell.js",),
             home="index.html",
@@ -398,11 +441,11 @@ class Site:
                 run["machine"],
             ]
             runs.setdefault(run["entrant"], []).append(about)
-        figure = drawing.over_time_of(place["name"], series, self._entrants, []) if series else None
+        figure = drawing.over_time_of(place["name"], series, self._names, []) if series else None
         data = {
             "name": place["name"],
             "head": ["seed", "valid", *(heading(name) for name in names), "version", "machine"],
-            "label": {entrant: self._entrants[entrant]["label"] for entrant in runs},
+            "label": {entrant: self._names[entrant] for entrant in runs},
             "runs": runs,
             "parts": [{**chart.plain(), "title": chart.title} for chart in figure.charts] if figure else [],
         }
@@ -418,11 +461,26 @@ class _Place:
 
     def html(self, drawn: Any) -> str:
         """See `Block`."""
-        return f'<div id="{self._name}-of-cell"></div>'
+        return f'<div id="{self._name}"></div>'
 
 
 def _numbers(name: str, cells: Sequence[float | None]) -> Numbers:
     return Numbers(heading(name), cells, FIGURES[name].digits, FIGURES[name].definition)
+
+
+def _reported(rows: Sequence[Mapping[str, Any]]) -> Section:
+    lead = "Results that others report, as they give them: means over their seeds. They were not run here, and have no "
+    lead += "ranks; their links, and what they call delay, are their own."
+    cells = [
+        [
+            *(str(row[name]) for name in ("link", "entrant", "source")),
+            *(f"{row[name]:.4g}" for name in ("throughput_mbps", "delay_ms")),
+            str(row["results"]),
+        ]
+        for row in rows
+    ]
+    head = ("link", "entrant", "source", "throughput (Mbit/s)", "delay (ms)", "results")
+    return Section("Reported by others", lead, [Table(head, cells, words=3)])
 
 
 def _training(curve: Curve) -> Section:
@@ -444,5 +502,8 @@ def _definitions() -> Section:
     )
 
 
-def _cell_script() -> str:
-    return resources.files("ccarena.eval.leaderboard").joinpath("assets").joinpath("cell.js").read_text("utf-8")
+_SCRIPTS = ("cell.js", "ranks.js")
+
+
+def _own_script(name: str) -> str:
+    return resources.files("ccarena.eval.leaderboard").joinpath("assets").joinpath(name).read_text("utf-8")

@@ -23,7 +23,7 @@ from ccarena.core.terminal import visible
 from ccarena.errors import ConfigError, MissingDependencyError
 from ccarena.eval.leaderboard.cells import Measured
 from ccarena.eval.leaderboard.entrants import Ranked
-from ccarena.eval.leaderboard.figures import stored
+from ccarena.eval.leaderboard.figures import RIVAL, SCORE, SHARING, stored
 from ccarena.eval.leaderboard.links import Place
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ JSON = ("trained_on", "rules", "curve")
 LONGEST_ERROR = 1000
 """Longest stored message of a program that failed."""
 _RANKING = "ranking: "
-"""Prefix of the notes of a ranking, before the group's name."""
+"""Prefix of the notes of rankings, before the score and the group's name."""
 _COMMANDS = "commands"
 """Name of the note with the shell lines that filled the store."""
 _WRITERS = 0xCCA
@@ -84,6 +84,11 @@ def _schema(figures: tuple[str, ...]) -> MetaData:
         **dict.fromkeys(figures, real),
     )
     table("notes", name=text, text=text)
+    table(
+        "reported",
+        **{"id": whole, "digest": text, "link": text, "entrant": text, "throughput_mbps": real, "delay_ms": real},
+        **{"seed": whole, "source": text},
+    )
     return meta
 
 
@@ -283,11 +288,17 @@ class Store:
         with self._reading() as connection:
             return {entrant: json.loads(series) for entrant, series in connection.execute(query)}
 
-    def scores(self, backend: str) -> list[tuple[int, int, int, float]]:
-        """Returns (place, entrant, seed, score) of every valid run alone."""
-        runs = self._tables["runs"]
-        query = self._sa.select(runs.c.place, runs.c.entrant, runs.c.seed, runs.c.score)
-        query = query.where(runs.c.valid, runs.c.opponent.is_(None), runs.c.backend == backend)
+    def scores(self, backend: str, name: str = SCORE) -> list[tuple[int, int, int, float]]:
+        """Returns (place, entrant, seed, score) of every valid run alone, or beside CUBIC if the score `name` is of
+        meetings.
+        """
+        runs, entrants = self._tables["runs"], self._tables["entrants"]
+        query = self._sa.select(runs.c.place, runs.c.entrant, runs.c.seed, runs.c[name])
+        if name == SHARING:
+            query = query.join(entrants, entrants.c.id == runs.c.opponent).where(entrants.c.label == RIVAL)
+        else:
+            query = query.where(runs.c.opponent.is_(None))
+        query = query.where(runs.c.valid, runs.c.backend == backend)
         with self._reading() as connection:
             return [(p, e, s, x) for p, e, s, x in connection.execute(query) if x is not None]
 
@@ -344,22 +355,39 @@ class Store:
         return new
 
     def ranking(self) -> dict[str, Any] | None:
-        """Returns the last stored ranking without its groups; `names` lists them."""
+        """Returns the last stored ranking by the first score without its groups; `names` lists them."""
         return self._note(_RANKING)
 
-    def group(self, name: str) -> dict[str, Any] | None:
-        """Returns one group of that ranking."""
-        return self._note(_RANKING + name)
+    def group(self, name: str, score: str = SCORE) -> dict[str, Any] | None:
+        """Returns one group of the last ranking by a score."""
+        return self._note(f"{_RANKING}{score}: {name}")
 
-    def keep_ranking(self, ranking: Mapping[str, Any]) -> None:
-        """Stores a ranking, which replaces the last one."""
-        groups = ranking["groups"]
-        notes = {_RANKING: {**{k: v for k, v in ranking.items() if k != "groups"}, "names": list(groups)}}
-        notes |= {_RANKING + name: group for name, group in groups.items()}
+    def keep_rankings(self, rankings: Mapping[str, Mapping[str, Any]]) -> None:
+        """Stores rankings by score, which replace the last ones."""
+        first = rankings[SCORE]
+        notes = {_RANKING: {**{k: v for k, v in first.items() if k != "groups"}, "names": list(first["groups"])}}
+        for score, ranking in rankings.items():
+            notes |= {f"{_RANKING}{score}: {name}": group for name, group in ranking["groups"].items()}
         table = self._tables["notes"]
         with self._writing() as connection:
             connection.execute(table.delete().where(table.c.name.startswith(_RANKING)))
             connection.execute(table.insert(), [{"name": name, "text": json.dumps(n)} for name, n in notes.items()])
+
+    def add_reported(self, rows: Sequence[Mapping[str, Any]]) -> int:
+        """Stores results that others report, apart from runs, and returns how many were new."""
+        table = self._tables["reported"]
+        with self._writing() as connection:
+            before = connection.scalar(self._sa.select(self._sa.func.count()).select_from(table)) or 0
+            if rows:
+                statement = self._insert()(table).on_conflict_do_nothing(index_elements=["digest"])
+                connection.execute(statement, [dict(row) for row in rows])
+            after = connection.scalar(self._sa.select(self._sa.func.count()).select_from(table)) or 0
+        return int(after) - int(before)
+
+    def reported(self) -> list[dict[str, Any]]:
+        """Returns the results that others report."""
+        table = self._tables["reported"]
+        return self._rows(self._sa.select(table).order_by(table.c.id))
 
     def commands(self) -> list[str]:
         """Returns the shell lines that filled the store, oldest first."""

@@ -20,9 +20,9 @@ from ccarena.errors import ConfigError, MissingDependencyError
 from ccarena.eval.leaderboard.cells import key_of
 from ccarena.eval.leaderboard.checks import Check, fields, flag, hexadecimal, number, one_of, or_none, text
 from ccarena.eval.leaderboard.entrants import ORACLE, TRACKS
-from ccarena.eval.leaderboard.figures import SCORE, meeting, own_score, ranges, solo, stored
+from ccarena.eval.leaderboard.figures import SCORE, meeting, own_scores, ranges, solo, stored
 from ccarena.eval.leaderboard.links import CLASSES, SCENARIO, place_name
-from ccarena.eval.measure.table import normalised_power
+from ccarena.eval.measure.table import POWERS, normalised_power
 from ccarena.policies.curve import read as read_curve
 from ccarena.scenarios.backends import BACKENDS, SIM
 
@@ -245,16 +245,22 @@ class _Book:
             return
         if run[SCORE] is None or run["utilisation"] is None:
             raise ConfigError(f"{at}: {SCORE}: got {run[SCORE]}, utilisation {run['utilisation']}; expected numbers")
-        delay = run["queueing_delay_mean_ms"]
+        delay, base_rtt_ms = run["queueing_delay_mean_ms"], 2 * place["delay_ms"]
         if place["moves"] == SCENARIO:
-            parts, score = "throughput, capacity", own_score(run, 2 * place["delay_ms"])
+            parts, scores = "throughput, capacity", own_scores(run, base_rtt_ms)
         else:
-            parts, score = (
+            delay = math.nan if delay is None else delay
+            parts, scores = (
                 "utilisation",
-                normalised_power(run["utilisation"], math.nan if delay is None else delay, 2 * place["delay_ms"]),
+                {
+                    name: normalised_power(run["utilisation"], delay, base_rtt_ms, powers)
+                    for name, powers in POWERS.items()
+                },
             )
-        if not math.isclose(run[SCORE], score, rel_tol=DIGITS, abs_tol=1e-9):
-            raise ConfigError(f"{at}: {SCORE}: got {run[SCORE]:g}; its {parts} and queueing delay make it {score:g}")
+        for name, score in scores.items():
+            # Runs of versions without the other scores have none.
+            if run[name] is not None and not math.isclose(run[name], score, rel_tol=DIGITS, abs_tol=1e-9):
+                raise ConfigError(f"{at}: {name}: got {run[name]:g}; its {parts} and queueing delay make it {score:g}")
 
 
 def _rows(file: Path) -> Iterator[Mapping[str, Any]]:

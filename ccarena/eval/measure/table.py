@@ -7,7 +7,7 @@ two definitions differ, so do their names. Delays are of the queue alone unless 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -48,7 +48,7 @@ from ccarena.eval.measure.throughput import (
 )
 from ccarena.eval.theory import fairness
 
-__all__ = ["FIGURES", "Figure", "columns", "figures_for", "normalised_power", "register", "row", "value"]
+__all__ = ["FIGURES", "POWERS", "Figure", "columns", "figures_for", "normalised_power", "register", "row", "value"]
 
 Scope = Literal["flow", "link", "run"]
 
@@ -215,13 +215,31 @@ def _decisions_per_s(s: Subject) -> float:
     return math.nan if decisions is None or s.length_s <= 0 else int(decisions) / s.length_s
 
 
-def _score(s: Subject) -> float:
-    return normalised_power(value(s, "utilisation"), value(s, "queueing_delay_mean_ms"), s.base_rtt_ms)
+POWERS: Mapping[str, tuple[float, float]] = {
+    "score": (1.0, 1.0),
+    "score_throughput": (1.0, 0.25),
+    "score_delay": (0.25, 1.0),
+}
+"""Exponents of utilisation and of the delay's part, base RTT over mean RTT, in each normalised power.
+
+Kleinrock's generalised power is throughput^r / delay. With r = 4 and r = 1/4 it orders links as the last two.
+"""
 
 
-def normalised_power(used: float, delay_ms: float, base_rtt_ms: float) -> float:
+def _score(name: str) -> Callable[[Subject], float]:
+    return lambda s: normalised_power(
+        value(s, "utilisation"), value(s, "queueing_delay_mean_ms"), s.base_rtt_ms, POWERS[name]
+    )
+
+
+def normalised_power(
+    used: float, delay_ms: float, base_rtt_ms: float, powers: tuple[float, float] = (1.0, 1.0)
+) -> float:
     """Returns the score of a utilisation and a mean queueing delay; 0 if nothing came through."""
-    return used * base_rtt_ms / (base_rtt_ms + delay_ms) if math.isfinite(delay_ms) else 0.0
+    if not math.isfinite(delay_ms):
+        return 0.0
+    throughput, delay = powers
+    return used**throughput * base_rtt_ms**delay / (base_rtt_ms + delay_ms) ** delay
 
 
 def _fair_share(s: Subject) -> float:
@@ -234,6 +252,10 @@ def _share(name: str) -> Callable[[Subject], float]:
         return float(value(s, name)) / total if total > 0 else math.nan
 
     return share
+
+
+def _worst_share(s: Subject) -> float:
+    return min((value(flow, "share") / value(flow, "fair_share") for flow in s.record.flows), default=math.nan)
 
 
 def _relative(s: Subject) -> float:
@@ -406,7 +428,19 @@ FIGURES: dict[str, Figure] = {
         "Score", "share", 3,
         "Normalised power: utilisation times base RTT over mean RTT, the base RTT plus the mean queueing delay "
         "(Kleinrock, ICC 1979); 1 is a full link without a queue. Over links it is the geometric mean.",
-        _score, frozenset({PACKETS, SOLE}), **_SHARE,
+        _score("score"), frozenset({PACKETS, SOLE}), **_SHARE,
+    ),
+    "score_throughput": Figure(
+        "Score, throughput-minded", "share", 3,
+        "Utilisation times the fourth root of base RTT over mean RTT: delay counts less (Kleinrock's generalised "
+        "power, r = 4).",
+        _score("score_throughput"), frozenset({PACKETS, SOLE}), **_SHARE,
+    ),
+    "score_delay": Figure(
+        "Score, delay-minded", "share", 3,
+        "The fourth root of utilisation times base RTT over mean RTT: throughput counts less (Kleinrock's generalised "
+        "power, r = 1/4).",
+        _score("score_delay"), frozenset({PACKETS, SOLE}), **_SHARE,
     ),
     "loss_share": Figure(
         "Loss", "share", 5,
@@ -445,6 +479,12 @@ FIGURES: dict[str, Figure] = {
     "fair_share": Figure(
         "Fair share", "share", 2, "The flow's weight over the sum of all weights.",
         _fair_share, frozenset({FLOWS}), **_SHARE,
+    ),
+    "score_sharing": Figure(
+        "Score, sharing", "share", 3,
+        "The least of all flows' shares over their fair shares: 1 is fair, 0 is a flow that gets nothing. The "
+        "leaderboard takes it beside CUBIC.",
+        _worst_share, frozenset({PACKETS, FLOWS}), **_RUN, **_SHARE,
     ),
     "solo_throughput_mbps": Figure(
         "Throughput alone", "Mbit/s", 2, "Throughput of the same flow without the others.",

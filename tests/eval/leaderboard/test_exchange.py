@@ -20,6 +20,7 @@ from ccarena.eval.leaderboard.ranking import OVERALL
 from ccarena.eval.leaderboard.run import run
 from ccarena.eval.leaderboard.sampling import draw
 from ccarena.eval.leaderboard.store import Store
+from ccarena.eval.measure.table import POWERS
 
 from boards import SMALL  # isort: skip
 
@@ -50,8 +51,8 @@ def written(folder: Path, rows: Sequence[dict[str, Any]], named: Any, columns: S
 
 def boasting(row: dict[str, str]) -> dict[str, str]:
     """A run alone that filled its link without a queue, consistently."""
-    full = {"score": "1", "utilisation": "1", "queueing_delay_mean_ms": "0", "throughput_mbps": row["capacity_mbps"]}
-    return {**row, **full}
+    full = {"utilisation": "1", "queueing_delay_mean_ms": "0", "throughput_mbps": row["capacity_mbps"]}
+    return {**row, **full, **dict.fromkeys(POWERS, "1")}
 
 
 def alone(rows: Rows, named: dict[str, Any], label: str) -> list[int]:
@@ -209,6 +210,7 @@ FALSE: dict[str, tuple[str, dict[str, Any], str]] = {
     "a negative throughput": ("run", {"throughput_mbps": "-3"}, "throughput_mbps: got -3.0; expected"),
     "words as a number": ("run", {"power": "much"}, "power: got 'much'; expected a number"),
     "a score that does not follow": ("run", {"score": "0.999"}, "score: got 0.999; its utilisation and queueing delay"),
+    "another score that does not follow": ("run", {"score_delay": "0.999"}, "score_delay: got 0.999; its utilisation"),
     "harm of a run alone": ("run", {"harm_delay": "0.5"}, "harm_delay: got 0.5; a run alone has none"),
     "half a seed": ("run", {"seed": "0.5"}, "seed: got 0.5; expected a whole number"),
     "attempts without end": ("run", {"attempts": "1000000"}, "attempts: got 1000000.0; expected"),

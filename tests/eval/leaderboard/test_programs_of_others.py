@@ -15,7 +15,7 @@ from ccarena.eval.leaderboard.entrants import END_TO_END, Ranked, entrants_of, l
 from ccarena.eval.leaderboard.figures import SCORE
 from ccarena.eval.leaderboard.groups import backend_of, expand
 from ccarena.eval.leaderboard.measure import tasks_of
-from ccarena.eval.leaderboard.run import Board, failures_of, ranking_of, run
+from ccarena.eval.leaderboard.run import Board, failures_of, rankings_of, run
 from ccarena.eval.leaderboard.site import write_site
 from ccarena.eval.leaderboard.stack_links import STACK_LINKS
 from ccarena.eval.leaderboard.store import Store
@@ -75,7 +75,7 @@ def test_a_run_whose_program_failed_is_stored_and_stated(tmp_path: Path) -> None
         opened.add([Measured(dataclasses.replace(again, key="e" * 32, entrant=other), {SCORE: 0.5}) for other in
                     [cell.entrant for cell in cells if cell.entrant.label == "cubic"][:1]])  # fmt: skip
         assert failures_of(opened, "sim") == ["reno failed in 1 run, which no mean counts: the sender \\x1bended"]
-        rows = {row["entrant"]: row["why"] for row in ranking_of(opened)["groups"]["all traces"]["rows"]}
+        rows = {row["entrant"]: row["why"] for row in rankings_of(opened)["score"]["groups"]["all traces"]["rows"]}
         why = {each["label"]: rows.get(each["id"]) for each in opened.entrants()}
         assert why["reno"] == "failed in some runs" and why["cubic"] == ""
         write_site(opened, tmp_path / "site")

@@ -12,9 +12,8 @@ import pytest
 
 from ccarena.eval.leaderboard import links
 from ccarena.eval.leaderboard.cells import scenario_digest
-from ccarena.eval.leaderboard.links import Place, traces_of
-from ccarena.eval.leaderboard.ranking import OVERALL, UNSEEN, better, rank, seen_by
-from ccarena.eval.leaderboard.ranking import _two_sided as two_sided
+from ccarena.eval.leaderboard.links import Place, own_link, places, traces_of
+from ccarena.eval.leaderboard.ranking import OVERALL, UNSEEN, first_of, rank, seen_by
 from ccarena.eval.measure.table import normalised_power
 
 
@@ -49,48 +48,15 @@ def test_what_cannot_be_told_apart_shares_a_rank() -> None:
     who = [entrant(1, "best"), entrant(2, "as good"), entrant(3, "worse"), entrant(4, "baseline", "baseline")]
     result = rank(scores({1: 0.0, 2: 0.001, 3: -0.5, 4: 1.0}), PLACES, who)
     found = rows(result, OVERALL)
-    assert [found[k]["rank"] for k in (1, 2, 3, 4)] == [1, 1, 3, None]
+    assert [(found[k]["rank"], found[k]["last"]) for k in (1, 2, 3, 4)] == [(1, 2), (1, 2), (3, 3), (None, None)]
+    seen = result["groups"][OVERALL]["visible"]["end to end"]
+    assert seen["blocks"] == len(PLACES) and 0 < seen["share"][1] <= seen["share"][0] <= seen["share"][2] < 0.5
     assert found[4]["why"] == "a baseline rule"
     # Links differ far more than schemes: the interval of a score is wide, and ranks are sure all the same.
     assert found[3]["high"] > found[1]["low"]
     wins = {(a, b): share for a, b, share in result["groups"][OVERALL]["wins"]}
     assert wins[1, 3] == 1.0 and 0.2 < wins[1, 2] < 0.8
     assert result == rank(scores({1: 0.0, 2: 0.001, 3: -0.5, 4: 1.0}), PLACES, who)
-
-
-@pytest.mark.parametrize("units", [10, 40])
-def test_ranks_allow_for_many_comparisons(units: int) -> None:
-    """Eight that are equal are 28 pairs: each at 5 % by itself would set someone apart in most of these worlds."""
-    false, by_itself, found = 0, 0, 0
-    for world in range(60):
-        rng = np.random.default_rng(world)
-        data = rng.normal(size=(units, 8))
-        false += bool(better(data).any())
-        drawn = rng.multinomial(units, [1 / units] * units, 500) / units @ data
-        by_itself += bool((np.quantile(drawn[:, :, None] - drawn[:, None, :], 0.025, axis=0) > 0).any())
-        data[:, 0] += 10 / math.sqrt(units)
-        apart = better(data)
-        found += bool(apart[0, 1:].all())
-        assert not (apart & apart.T).any()
-    assert false <= 6 and by_itself > 20 and found > 30, (false, by_itself, found)
-
-
-def test_the_t_test_is_that_of_tables() -> None:
-    """Critical values of Student's t at 5 % and 1 %, two-sided, from any table."""
-    for freedom, five, one in (
-        (1, 12.706, 63.657),
-        (2, 4.303, 9.925),
-        (3, 3.182, 5.841),
-        (11, 2.201, 3.106),
-        (30, 2.042, 2.75),
-    ):
-        assert two_sided(np.array([five, one, 0.0]), freedom) == pytest.approx([0.05, 0.01, 1.0], rel=2e-3)
-
-
-def test_what_never_differs_cannot_be_told_apart() -> None:
-    assert not better(np.zeros((40, 3))).any()
-    assert not better(np.array([[1.0, 0.0]])).any(), "seen once"
-    assert better(np.array([[1.0, 0.0], [3.0, 2.0], [4.0, 3.0]])).tolist() == [[False, True], [False, False]]
 
 
 def test_the_score_is_the_geometric_mean() -> None:
@@ -153,8 +119,58 @@ def test_a_class_comes_from_the_manifest_and_from_no_name(tmp_path: Path, monkey
     assert traces_of([str(mine)])[0].moves == "walking"
 
 
-def test_twelve_generated_traces_of_every_class() -> None:
-    made = traces_of(["presets"])
-    assert len(made) == 12 and {trace.moves for trace in made} == {"static", "walking", "driving", "model"}
+def test_a_lower_score_never_has_a_better_rank() -> None:
+    """The one in the middle differs from the others on a few links much: its tests find least."""
+    rng = np.random.default_rng(3)
+    who = [entrant(k, f"e{k}") for k in range(1, 7)]
+    for _ in range(20):
+        wild = {k: rng.choice([0.05, 1.5]) for k in range(1, 7)}
+        data = [
+            (p["id"], k, seed, math.exp(-k / 3 + wild[k] * rng.normal()))
+            for p in PLACES
+            for k in range(1, 7)
+            for seed in range(2)
+        ]
+        listed = rank(data, PLACES, who)["groups"][OVERALL]["rows"]
+        assert [row["score"] for row in listed] == sorted((row["score"] for row in listed), reverse=True)
+        ranks = [row["rank"] for row in listed]
+        assert ranks == sorted(ranks) and listed[-1]["last"] == 6
+        assert all(row["rank"] <= at <= row["last"] for at, row in enumerate(listed, start=1))
+
+
+def test_a_preset_and_its_recording_are_one_block() -> None:
+    """Twelve links of six traces are six blocks: links of one trace are no independent finding."""
+    same = [{**place(k, f"t{k}"), "origin": f"o{k // 2}"} for k in range(2, 14)]
+    data = [(p["id"], who, 0, 0.5 + 0.1 * (who == 1)) for p in same for who in (1, 2)]
+    found = rank(data, same, [entrant(1, "a"), entrant(2, "b")])["groups"][OVERALL]
+    assert found["visible"]["end to end"]["blocks"] == 6
+
+
+def test_the_first_group_is_of_traces_that_nobody_was_trained_on() -> None:
+    assert first_of(["driving", OVERALL, UNSEEN]) == UNSEEN and first_of(["driving", OVERALL]) == OVERALL
+    assert first_of(["scenario"]) == "scenario" and first_of([]) is None
+
+
+@pytest.mark.parametrize(("name", "count"), [("presets", 12), ("models", 96)])
+def test_generated_traces(name: str, count: int) -> None:
+    made = traces_of([name])
+    assert len(made) == len({trace.digest for trace in made}) == count
+    assert {trace.moves for trace in made} == ({"static", "walking", "driving", "model"} if count == 12 else {"model"})
     for trace in made:
-        assert trace.service(5.0, 1) == trace.service(5.0, 1) != trace.service(5.0, 2)
+        for service in filter(None, (trace.service, trace.back)):
+            assert service(5.0, 1) == service(5.0, 1) != service(5.0, 2)
+    if name == "models":
+        assert sum(trace.back is not None for trace in made) == 48, "every second has an uplink"
+        means = [np.mean([step["rate_mbps"] for step in trace.service(60.0, 0)["steps"]]) for trace in made]
+        assert min(means) < 2 and max(means) > 10 and all(0.3 < mean < 60 for mean in means)
+
+
+def test_each_trace_has_a_link_of_its_own() -> None:
+    """It follows from the name alone, so that other traces of a board do not change it."""
+    made = traces_of(["presets", "models"])
+    own = {trace.name: own_link(trace.name) for trace in made}
+    assert all(10 <= ms <= 100 and 50 <= packets <= 1000 for ms, packets in own.values())
+    assert len({ms for ms, _ in own.values()}) > 40 and own_link("lte-bus") == own["lte-bus"]
+    (alone,) = places(traces_of(["lte-bus"]), None, None, 60.0)
+    assert (alone.delay_ms, alone.buffer_packets) == own["lte-bus"]
+    assert [p.delay_ms for p in places(traces_of(["lte-bus"]), [5.0, 7.0], None, 60.0)] == [5.0, 7.0]

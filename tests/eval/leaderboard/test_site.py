@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 
 from ccarena import cli
+from ccarena.eval.leaderboard.figures import SCORE, SCORES
+from ccarena.eval.leaderboard.listing import rank_of, score_of
+from ccarena.eval.leaderboard.run import rankings_of
 from ccarena.eval.leaderboard.serve import make_server
 from ccarena.eval.leaderboard.site import Site
 from ccarena.eval.leaderboard.store import Store
@@ -64,10 +67,7 @@ def test_every_page_is_in_order(browser: Browser, site: Path) -> None:
 
 def test_from_a_rank_to_a_cell(browser: Browser, site: Path) -> None:
     browser.open(site / "index.html")
-    ranks = browser.evaluate(ROWS % "#ranks")
-    assert {row[0] for row in ranks} >= {"cubic", "copa", "reno", "one RTT late", "best fixed window"}
-    scores = [float(row[2]) for row in ranks]
-    assert scores == sorted(scores, reverse=True)
+    assert {row[0] for row in browser.evaluate(ROWS % "#every-figure")} == {"cubic", "copa", "reno"}
     assert browser.evaluate("document.querySelectorAll('#competition table.heat tbody tr').length") == 3 * 3 * 4
     cells = browser.evaluate(ROWS % "#every-cell")
     link = browser.evaluate("document.querySelector('#every-cell .grid-rows a').href")
@@ -83,6 +83,62 @@ def test_from_a_rank_to_a_cell(browser: Browser, site: Path) -> None:
     pressed = "[...document.querySelectorAll('.legend [aria-pressed=true]')].map(b => b.textContent.trim())"
     assert len(browser.evaluate(pressed)) == 2, "the capacity and the entrant; the others wait for a click"
     assert browser.messages == []
+
+
+RANKS = "[...document.querySelectorAll('#ranks tbody tr')].map(r => [...r.children].map(c => c.textContent))"
+CHOOSE = """((id, value) => { const e = document.getElementById(id);
+  if (e.type === "checkbox") e.checked = value; else e.value = value;
+  e.dispatchEvent(new Event(e.type === "range" ? "input" : "change")); })"""
+SAID = "document.querySelector('#ranks [role=status]').textContent"
+
+
+def test_ranks_by_score_and_by_own_weights(browser: Browser, site: Path, small: Path) -> None:
+    with Store(str(small), read_only=True) as store:
+        label = {entrant["id"]: entrant["label"] for entrant in store.entrants()}
+        wanted = {score: store.group("all traces", score) for score in SCORES}
+    browser.open(site / "index.html")
+    for score in SCORES:
+        browser.evaluate(f"{CHOOSE}('ranks-score', '{score}')")
+        shown = browser.evaluate(RANKS)
+        listed = [row for row in wanted[score]["rows"] if row["rank"]]
+        assert [row[1] for row in shown] == [label[row["entrant"]] for row in listed], "no baseline, no oracle"
+        assert [row[0] for row in shown] == [rank_of(row) for row in listed]
+        assert [row[2] for row in shown] == [score_of(row) for row in listed]
+        assert ("Kendall's tau" in browser.evaluate(SAID) or "the same" in browser.evaluate(SAID)) == (score != SCORE)
+        assert "Smallest visible difference" in browser.evaluate("document.querySelector('#ranks').textContent")
+    browser.evaluate(f"{CHOOSE}('ranks-baselines', true)")
+    browser.evaluate(f"{CHOOSE}('ranks-score', '{SCORE}')")
+    assert [row[1] for row in browser.evaluate(RANKS)][3:] == ["one RTT late", "best fixed window"]
+    browser.evaluate(f"{CHOOSE}('ranks-baselines', false)")
+    # The reader's weights give the named scores back, and others another order.
+    browser.evaluate(f"{CHOOSE}('ranks-score', 'own')")
+    for weights, score in (((1, 1, 0), SCORE), ((1, 0.25, 0), "score_throughput"), ((0.25, 1, 0), "score_delay")):
+        for at, weight in enumerate(weights):
+            browser.evaluate(f"{CHOOSE}('weight-{at}', {weight})")
+        shown = {row[1]: float(row[2]) for row in browser.evaluate(RANKS)}
+        for row in wanted[score]["rows"]:
+            if row["rank"]:
+                assert shown[label[row["entrant"]]] == pytest.approx(row["score"], abs=2e-3)
+    browser.evaluate(f"{CHOOSE}('weight-1', 0)")
+    browser.evaluate(f"{CHOOSE}('weight-2', 4)")
+    assert [row[0] for row in browser.evaluate(RANKS)] == ["1", "2", "3"]
+    assert "entrants change places; Kendall's tau with the order by power is" in browser.evaluate(SAID)
+    assert inaccessible(browser) == [] and browser.messages == []
+
+
+def test_what_others_report_is_shown_apart(browser: Browser, small: Path, tmp_path: Path) -> None:
+    path, table = tmp_path / "with.db", tmp_path / "theirs.csv"
+    path.write_bytes(small.read_bytes())
+    head = "link,entrant,throughput_mbps,delay_ms,seed,source"
+    table.write_text(f"{head}\nlte,<img src=x>,4,30,1,Fig. 7\nlte,<img src=x>,5,50,2,Fig. 7\n", "utf-8")
+    assert cli.main(["leaderboard", "import", "--reported", str(table), "--store", str(path)]) == 0
+    with Store(str(path), read_only=True) as store, Store(str(small), read_only=True) as before:
+        assert rankings_of(store) == rankings_of(before)
+    assert cli.main(["leaderboard", "page", str(tmp_path / "site"), "--store", str(path)]) == 0
+    assert faults(browser, tmp_path / "site" / "index.html", 1) == []
+    cells = "[...document.querySelectorAll('#reported-by-others td')].map(cell => cell.textContent)"
+    assert browser.evaluate(cells) == ["lte", "<img src=x>", "Fig. 7", "4.5", "40", "2"]
+    assert "<img" not in browser.evaluate("document.querySelector('#ranks').textContent")
 
 
 def test_names_are_text(small: Path, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ccarena import cli
 from ccarena.errors import ConfigError
 from ccarena.eval.leaderboard.cells import Cell, Measured, cells_of
 from ccarena.eval.leaderboard.entrants import entrants_of, line_up
@@ -53,10 +54,16 @@ def exercise(where: str) -> None:
         one = store.runs_at(1, "sim")[0]
         assert one["score"] == 0.5 and one["power"] is None and store.courses_of(1, "sim")[1]["capacity_mbps"] == [2.0]
         assert {"scenario", "version", "machine", "backend"} <= {name for name, value in one.items() if value}
-        store.keep_ranking({"groups": {"old": {}}, "runs": 1})
-        store.keep_ranking({"groups": {"all": {"rows": []}}, "runs": 2})
+        store.keep_rankings({"score": {"groups": {"old": {}}, "runs": 1}})
+        other = {"groups": {"all": {"rows": [1]}}}
+        store.keep_rankings({"score": {"groups": {"all": {"rows": []}}, "runs": 2}, "score_delay": other})
         assert store.ranking() == {"runs": 2, "names": ["all"]}
         assert store.group("all") == {"rows": []} and store.group("old") is None
+        assert store.group("all", "score_delay") == {"rows": [1]} and store.group("all", "score_sharing") is None
+        row = {"link": "a", "entrant": "b", "throughput_mbps": 1.0, "delay_ms": 2.0, "seed": None, "source": "c"}
+        assert store.add_reported([{"digest": "x", **row}, {"digest": "y", **row}]) == 2
+        assert store.add_reported([{"digest": "x", **row}]) == 0 and len(store.reported()) == 2
+        assert store.counts()["runs"] == 7, "what is reported is no run"
     with Store(where, read_only=True) as store:
         mean = next(m for m in store.means(alone=True) if m["runs"] > 1)
         assert mean["score"] == pytest.approx(0.5)
@@ -106,3 +113,35 @@ def test_the_schema_is_that_of_the_migrations(tmp_path: Path) -> None:
     inspector = sa.inspect(sa.create_engine(f"sqlite:///{path}"))
     for name, table in _schema(tuple(stored())).tables.items():
         assert {column["name"] for column in inspector.get_columns(name)} == {column.name for column in table.c}
+
+
+def test_a_store_of_before_the_other_scores_gets_them(small: Path, tmp_path: Path) -> None:
+    """Runs alone get what their utilisation and score decide; runs beside others, whose shares are gone, get none."""
+    import sqlite3
+
+    with Store(str(small), read_only=True) as store:
+        wanted = {row["key"]: row for row in store.all_runs()}
+        means = store.means(alone=True)
+    path = tmp_path / "old.db"
+    with sqlite3.connect(small) as now, sqlite3.connect(path) as old:
+        now.backup(old)
+        for table in ("runs", "means"):
+            for name in ("score_throughput", "score_delay", "score_sharing"):
+                old.execute(f"ALTER TABLE {table} DROP COLUMN {name}")
+        old.execute("DROP TABLE reported")
+        old.execute("UPDATE alembic_version SET version_num = '4'")
+    with pytest.raises(
+        ConfigError, match=r"found version 4 of the schema, expected version 5; `ccarena leaderboard run`"
+    ):
+        Store(str(path), read_only=True)
+    with Store(str(path), make=False) as store:
+        for row in store.all_runs():
+            for name in () if row["opponent"] else ("score_throughput", "score_delay"):
+                assert row[name] == pytest.approx(wanted[row["key"]][name], rel=1e-9), name
+            assert row["score_sharing"] is None
+        for mine, theirs in zip(store.means(alone=True), means, strict=True):
+            assert mine["score_delay"] == pytest.approx(theirs["score_delay"], rel=1e-9)
+        assert store.reported() == [] and store.ranking() is None
+    assert cli.main(["leaderboard", "page", str(tmp_path / "site"), "--store", str(path)]) == 2
+    assert cli.main(["leaderboard", "rank", "--store", str(path)]) == 0
+    assert cli.main(["leaderboard", "page", str(tmp_path / "site"), "--store", str(path)]) == 0
