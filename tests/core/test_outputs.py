@@ -26,6 +26,7 @@ READ = {
     ("kernel", "--cgroup"),
     ("kernel", "--option"),
     ("leaderboard", "file"),
+    ("leaderboard", "--reported"),
     ("policy", "path"),
     ("traces", "table"),
     ("traces", "--from"),

@@ -52,7 +52,7 @@ class Measured:
     series: dict[str, Any] | None = None
     """Series over time: `bin_s`, `capacity_mbps`, `rate_mbps`, `queueing_delay_ms`."""
     error: str = ""
-    """What went wrong with a program of somebody else; empty if nothing did."""
+    """Failure of somebody else's program; empty if there was none."""
     machine: str | None = None
     """Machine that another store names; None for this one."""
 

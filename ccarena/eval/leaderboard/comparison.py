@@ -1,9 +1,9 @@
 """Comparison of entrants over links: who is better, which groups follow, and which differences can be seen.
 
-All entrants meet the same links with the same seeds, so each comparison is of pairs of runs. A *block* is what is drawn
-together: the links of one trace, of its other direction's recording apart, and of a preset that was fitted to it. With
-one mean per block, the paired t-test of two entrants is the test of the mixed model in which blocks, and each entrant's
-own deviation in a block, are random. The variance of the difference is each pair's own.
+All entrants meet the same links with the same seeds, so each comparison is of pairs of runs. A *block* holds the links
+of one trace, and of the presets that were fitted to it. The mixed model has random blocks, and a random deviation of
+each entrant in each block. With one mean per block, its test of two entrants is the paired t-test over blocks. The
+variance of the difference is each pair's own.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ def visible(scores: Floats, order: Sequence[int], error: float = ERROR, power: f
     """Returns the smallest difference of two neighbours in `order` that `better` finds with probability `power`.
 
     It is a share of the score: the median over neighbours, the least and the greatest. `scores` are as for `better`. A
-    difference is visible if it is t(1 - error / 2 pairs) + t(power) standard errors of the pair's difference (Bloom,
-    "Minimum Detectable Effects", Evaluation Review 19(5), 1995), as Holm's procedure asks of the pair that it finds
-    first. None if nothing can be seen.
+    visible difference has t(1 - error / 2 pairs) + t(power) standard errors. Holm's procedure asks this of the pair that
+    it finds first. None if nothing can be seen. Source: Bloom, "Minimum Detectable Effects", Evaluation Review 19(5),
+    1995.
     """
     blocks, count = scores.shape
     if blocks < 2 or len(order) < 2:

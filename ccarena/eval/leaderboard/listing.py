@@ -29,7 +29,7 @@ class Line:
     """Places of its group, such as "1–3"; "–" without a rank."""
     name: str
     detail: str
-    """What its short name leaves out."""
+    """Numbers that the short name leaves out."""
     why: str
     """Reason for no rank."""
 
