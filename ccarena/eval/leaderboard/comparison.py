@@ -70,9 +70,9 @@ def visible(scores: Floats, order: Sequence[int], error: float = ERROR, power: f
     """Returns the smallest difference of two neighbours in `order` that `better` finds with probability `power`.
 
     It is a share of the score: the median over neighbours, the least and the greatest. `scores` are as for `better`. A
-    visible difference has t(1 - error / 2 pairs) + t(power) standard errors. Holm's procedure asks this of the pair that
-    it finds first. None if nothing can be seen. Source: Bloom, "Minimum Detectable Effects", Evaluation Review 19(5),
-    1995.
+    visible difference has t(1 - error / 2 pairs) + t(power) standard errors. Holm's procedure asks this of the pair
+    that it finds first. None if nothing can be seen. Source: Bloom, "Minimum Detectable Effects", Evaluation Review
+    19(5), 1995.
     """
     blocks, count = scores.shape
     if blocks < 2 or len(order) < 2:

@@ -2,9 +2,9 @@
 
 The sets `presets` and `models`, the default, need no file. `presets` has each cellular preset and two models that no
 policy of this package is trained on; `models` has many links of four models (`ccarena.eval.leaderboard.models`).
-`recordings` is every recording of the manifest, and any other set is one of the manifest's (`mahimahi`, `nyc-lte`), as
-far as they were fetched, or what `--traces` of other commands takes. If a recording of the other direction lies beside
-a trace, acknowledgements cross it.
+`recordings` has every recording of the manifest that was fetched. Any other set is one of the manifest's (`mahimahi`,
+`nyc-lte`), or what `--traces` of other commands takes. If a recording of the other direction lies beside a trace,
+acknowledgements cross it.
 
 Each trace has a base delay and a buffer of its own, drawn from its name, unless the user gives some for all traces.
 """
