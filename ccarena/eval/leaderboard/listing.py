@@ -59,8 +59,9 @@ def tracks_of(group: Mapping[str, Any], entrants: Entrants) -> list[str]:
 
 
 def score_of(row: Mapping[str, Any]) -> str:
-    """Returns a row's score with its interval."""
-    return f"{row['score']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
+    """Returns a row's score with its interval, which a single run has not."""
+    interval = f" [{row['low']:.3f}, {row['high']:.3f}]" if row["low"] is not None else ""
+    return f"{row['score']:.3f}{interval}"
 
 
 def visible_of(group: Mapping[str, Any], track: str) -> str:

@@ -57,6 +57,7 @@ class Row:
     """Last place of its group."""
     score: float
     low: float
+    """Lower end of the interval; NaN of a single draw, which has none."""
     high: float
     runs: int
     why: str = ""
@@ -218,6 +219,8 @@ def _rank_group(
             ranks |= {ranked[k]: (before + 1, before + len(each)) for k in each}
             before += len(each)
     lows, highs = np.nanquantile(drawn, [0.025, 0.975], axis=0)
+    if len({(blocks[place], at) for place, at in columns.tolist()}) < 2:  # a single draw has no interval
+        lows, highs = np.full((2, len(who)), np.nan)
     out = [
         Row(
             int(who[k]["id"]),

@@ -22,10 +22,10 @@ from ccarena.core.files import write_atomically
 from ccarena.errors import ConfigError
 from ccarena.eval.heldout.plots import learning_curve
 from ccarena.eval.leaderboard import plots as drawing
-from ccarena.eval.leaderboard.entrants import ORACLE, TRACKS
+from ccarena.eval.leaderboard.entrants import TRACKS
 from ccarena.eval.leaderboard.figures import BESIDE, RIVAL, SCORE, SCORES, SHARING, TERMS, definitions, heading, solo
 from ccarena.eval.leaderboard.links import SCENARIO
-from ccarena.eval.leaderboard.listing import rank_of, score_of, short_names
+from ccarena.eval.leaderboard.listing import Line, lines, rank_of, score_of, short_names
 from ccarena.eval.leaderboard.ranking import OVERALL, UNSEEN, first_of, seen_by
 from ccarena.eval.leaderboard.ranks import Groups, ranks_script
 from ccarena.eval.leaderboard.reported import means_of
@@ -348,21 +348,7 @@ class Site:
         places = [self._places[number] for number in self._traces[name]]
         kind = SCENARIO if places[0]["moves"] == SCENARIO else "trace"
         group = self._store.group(f"{kind} {name}") or {"rows": []}
-        ranks = Table(
-            ("entrant", "rank", "track", "score [95 %]", "no rank because"),
-            [
-                [
-                    Cell(self._names[row["entrant"]], link=f"../entrant/{row['entrant']}.html"),
-                    rank_of(row),
-                    self._entrants[row["entrant"]]["track"],
-                    score_of(row),
-                    row["why"],
-                ]
-                for row in group["rows"]
-            ],
-            words=3,
-        )
-        best = [row["entrant"] for row in group["rows"] if self._entrants[row["entrant"]]["track"] != ORACLE]
+        best = [row["entrant"] for row in group["rows"] if self._entrants[row["entrant"]]["kind"] != "baseline"]
         clouds: dict[str, Sequence[Block]] = {}
         courses: dict[str, Sequence[Block]] = {}
         for place in places:
@@ -376,7 +362,7 @@ class Site:
             Section(
                 "Ranks",
                 f"Over the links of this {kind}, among those on a track.",
-                [ranks],
+                self._rank_tables(group, "../"),
             ),
             Section(
                 "Throughput against delay",
@@ -409,6 +395,34 @@ class Site:
             shared="../assets/",
             home="../index.html",
         )
+
+    def _rank_tables(self, group: Mapping[str, Any], up: str) -> list[Block]:
+        """Returns a table of ranks for each track of a group of links, and baselines and oracles folded away."""
+        if not group["rows"]:
+            return []
+
+        def table(listed: Sequence[Line]) -> Table:
+            rows = [
+                [
+                    line.rank,
+                    Cell(line.name, note=line.detail, link=f"{up}entrant/{line.row['entrant']}.html"),
+                    self._entrants[line.row["entrant"]]["track"],
+                    score_of(line.row),
+                    line.why,
+                ]
+                for line in listed
+            ]
+            return Table(("rank", "entrant", "track", "score [95 %]", "no rank because"), rows, words=3, grouped=True)
+
+        ranked = [line for track in TRACKS for line in lines(group, self._entrants, track)]
+        others = {
+            line.row["entrant"]: line
+            for track in TRACKS
+            for line in lines(group, self._entrants, track, baselines=True)
+            if line not in ranked
+        }
+        out: list[Block] = [table(ranked)]
+        return [*out, Details("baselines, rules and oracles", [table([*others.values()])])] if others else out
 
     def _cell_page(self) -> Page:
         return Page(

@@ -71,6 +71,15 @@ def test_the_score_is_the_geometric_mean() -> None:
     assert normalised_power(0.0, math.nan, 40.0) == 0.0
 
 
+def test_a_single_draw_has_no_interval() -> None:
+    """Several links of one trace with one seed are one draw; another seed or trace makes two."""
+    links = [{**place(k, "t1"), "id": k} for k in (1, 2)]
+    one = rank([(k, 1, 0, 0.2 * k) for k in (1, 2)], links, [entrant(1, "one")])["groups"][OVERALL]
+    assert one["rows"][0]["low"] is None and one["rows"][0]["high"] is None and one["rows"][0]["rank"] == 1
+    two = rank([(k, 1, seed, 0.2 * k + 0.1 * seed) for k in (1, 2) for seed in (0, 1)], links, [entrant(1, "one")])
+    assert two["groups"][OVERALL]["rows"][0]["low"] < two["groups"][OVERALL]["rows"][0]["high"]
+
+
 def test_nobody_is_ranked_on_what_it_was_trained_on() -> None:
     who = [entrant(1, "plain"), entrant(2, "learner", "policy", on=("t1",)), entrant(3, "late")]
     data = [row for row in scores({1: 0.0, 2: 0.9, 3: -0.4}) if row[:2] != (2, 3)]
