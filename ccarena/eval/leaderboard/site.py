@@ -25,7 +25,7 @@ from ccarena.eval.leaderboard import plots as drawing
 from ccarena.eval.leaderboard.entrants import TRACKS
 from ccarena.eval.leaderboard.figures import BESIDE, RIVAL, SCORE, SCORES, SHARING, TERMS, definitions, heading, solo
 from ccarena.eval.leaderboard.links import SCENARIO
-from ccarena.eval.leaderboard.listing import Line, lines, rank_of, score_of, short_names
+from ccarena.eval.leaderboard.listing import Line, lines, rank_of, score_of, short_names, visible_of
 from ccarena.eval.leaderboard.ranking import OVERALL, UNSEEN, first_of, seen_by
 from ccarena.eval.leaderboard.ranks import Groups, ranks_script
 from ccarena.eval.leaderboard.reported import means_of
@@ -421,7 +421,8 @@ class Site:
             for line in lines(group, self._entrants, track, baselines=True)
             if line not in ranked
         }
-        out: list[Block] = [table(ranked)]
+        seen = [f"{track}: {text}" for track in TRACKS if (text := visible_of(group, track))]
+        out: list[Block] = [table(ranked), *([Items(seen)] if seen else [])]
         return [*out, Details("baselines, rules and oracles", [table([*others.values()])])] if others else out
 
     def _cell_page(self) -> Page:
