@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help prerequisites setup train test test-real-time test-computed test-oldest test-cluster check bench soak \
   gain measurements format docs policies leaderboard reproduction reproduction-kernel reproduction-quic properties proof wheel sdist lock release-notes image-check fuzz site \
-  clean can-build FORCE
+  stacks-check clean can-build FORCE
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 
@@ -173,6 +173,10 @@ reproduction-kernel: setup  ## The suites that also run on kernel TCP, in real t
 
 reproduction-quic: setup  ## The suites that also run over QUIC, in real time and as root (about 55 minutes)
 	$(BIN)/ccarena reproduce --all --backend quic --write-docs docs/reproduction.md $(ARGS)
+
+stacks-check: setup $(call WITH,test)  ## As root: build or install all stacks of others, and run their tests (minutes of a compiler)
+	$(BIN)/ccarena stacks get all
+	CCARENA_STACKS_NEEDED=all $(BIN)/python -m pytest tests/privileged/test_stacks.py $(ARGS)
 
 properties: setup  ## Run Rust's property tests ROUNDS times, each time with other cases
 	for round in $$(seq $(ROUNDS)); do cargo test $(CRATES) --profile checked --quiet; done

@@ -12,12 +12,23 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import api, cluster, kernel, leaderboard, quic, realtime, saturation, simulator, training
+from bench import api, cluster, kernel, leaderboard, quic, realtime, saturation, simulator, stacks, training
 from bench.sheet import Sheet, version
 from ccarena.core import measurements
 from ccarena.errors import CcarenaError
 
-PARTS = ("simulator", "training", "suites", "leaderboard", "cluster", "saturation", "realtime", "kernel", "quic")
+PARTS = (
+    "simulator",
+    "training",
+    "suites",
+    "leaderboard",
+    "cluster",
+    "saturation",
+    "realtime",
+    "kernel",
+    "quic",
+    "stacks",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -65,6 +76,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print("NOT MEASURED without root: policies in the kernel (python -m bench --only kernel)")
         if "quic" in args.only:
             quic.measure(sheet)
+        if "stacks" in args.only:
+            if os.geteuid() == 0:
+                stacks.measure(sheet, args.run_seconds)
+            else:
+                print("NOT MEASURED without root: stacks of others (python -m bench --only stacks)")
         measurements.merge(args.record, sheet.entries)
     except CcarenaError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -25,13 +25,17 @@ class Sheet:
         target: Target | None = None,
         ratio: Ratio | None = None,
         table: str = "",
+        case: str = "",
     ) -> None:
         """Keeps one figure and prints it beside its target. The first part of `name` is its group."""
-        entry = Entry(name, name.partition("/")[0], what, value, self._source, unit, target, ratio, table)
+        entry = Entry(name, name.partition("/")[0], what, value, self._source, unit, target, ratio, table, case)
         self.entries.append(entry)
         shown = f"{value:,.0f}" if value >= 1000 else f"{value:.2f}"
         beside = f"  {ratio.value:.2f} × {ratio.of}" if ratio else ""
-        print(f"{what:<64} {shown:>12} {unit:<12}{_verdict(value, target)}{beside}", flush=True)
+        print(
+            f"{', '.join(filter(None, (what, case))):<64} {shown:>12} {unit:<12}{_verdict(value, target)}{beside}",
+            flush=True,
+        )
 
 
 def _verdict(value: float, target: Target | None) -> str:

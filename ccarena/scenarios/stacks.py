@@ -45,11 +45,15 @@ class Stack:
         return self.place / self.name if self.recipe else self.source
 
     @property
+    def shipped(self) -> EntrantFile:
+        """Returns its entrant file in the package."""
+        return read_entrant_file(self.source / FILE)
+
+    @property
     def entrant(self) -> EntrantFile:
         """Returns its entrant file, as it is used; as shipped, if it is not built."""
         built = self.folder / FILE
-        file = read_entrant_file(built if built.is_file() else self.source / FILE)
-        return replace(file, obtain=self.how)
+        return replace(read_entrant_file(built) if built.is_file() else self.shipped, obtain=self.how)
 
     @property
     def how(self) -> str:
@@ -116,7 +120,7 @@ def find_stack(who: str) -> tuple[Stack, str] | None:
 
 
 def _controls(stack: Stack) -> list[tuple[str, str]]:
-    file = read_entrant_file(stack.source / FILE)
+    file = stack.shipped
     return [(file.name_with(control), control) for control in file.controls]
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from docs.generate import configuration, environments, figures, learned, schemes, suites
+from docs.generate import configuration, environments, figures, learned, schemes, stacks, suites
 
 PAGES = {
     "configuration": configuration,
+    "entrant-files": stacks,
     "environment": environments,
     "figures": figures,
     "learned": learned,

@@ -1,0 +1,129 @@
+"""Stacks of others: what their folders say, how they are built, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from ccarena.errors import MachineError
+from ccarena.scenarios.entrants import parse
+from ccarena.scenarios.get_stack import get_stack
+from ccarena.scenarios.schemes import registered
+from ccarena.scenarios.stacks import HOME, RECIPES, SHIPPED, Stack, find_stack, shipped_stacks, stack_names
+from docs.generate import stacks as docs
+
+STACKS = shipped_stacks()
+LOCKS = {"cargo": "Cargo.lock", "go": "go.sum", "python": "requirements.txt"}
+
+
+def test_there_are_seven_or_more() -> None:
+    assert len(STACKS) >= 7
+    assert set(STACKS) == {path.name for path in SHIPPED.iterdir() if path.is_dir() and path.name != "__pycache__"}
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_a_folder_says_all_that_a_reader_needs(name: str) -> None:
+    stack = STACKS[name]
+    file = stack.shipped
+    assert file.name == name
+    assert file.title and file.version and file.licence and file.needs and file.controls
+    if stack.recipe:
+        locked = (stack.source / LOCKS[stack.recipe]).read_text()
+        assert file.version in locked, "the version is not the one that is built"
+    else:
+        assert file.packages
+    assert not set(stack_names({name: stack})) & set(registered())
+
+
+def test_a_name_chooses_the_congestion_control() -> None:
+    assert {"quinn", "quinn-bbr", "quinn-newreno"} <= set(stack_names())
+    found = find_stack("quinn-bbr")
+    assert found is not None and (found[0].name, found[1]) == ("quinn", "bbr")
+    assert find_stack("quinn-cubic") is None
+
+
+def test_a_stack_that_is_not_here_is_refused_with_the_command_that_gets_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(HOME, str(tmp_path))
+    with pytest.raises(MachineError, match="stack:quinn: it is not built; get it by: ccarena stacks get quinn"):
+        parse("stack:quinn-bbr")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MachineError, match=r"not on this machine: nginx, curl, python3; get it by: ccarena"):
+        parse("stack:nginx")
+
+
+@pytest.mark.parametrize("name", [name for name, stack in STACKS.items() if stack.recipe != "python"])
+def test_without_a_tool_or_a_package_it_says_what_to_install(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    stack = STACKS[name]
+    with pytest.raises(MachineError, match=rf"stack:{name} .*(install Rust|install Go|sudo apt install {name})"):
+        get_stack(stack, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+CARGO = '#!/bin/sh\nset -eu\n[ "$3" = --path ]\ncd "$4"\nmkdir bin target\n'
+WORKS = CARGO + "cp src/main.rs bin/made\nchmod +x bin/made\n"
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stack:
+    """A stack that a stand-in for cargo builds: `cargo(script)` below says how."""
+    source = tmp_path / "shipped" / "made"
+    (source / "src").mkdir(parents=True)
+    (source / "Cargo.toml").write_text("")
+    (source / "src" / "main.rs").write_text("#!/bin/sh\n")
+    (source / "entrant.yaml").write_text(
+        "name: made\nkind: command\nsender: bin/made\nreceiver: bin/made\nneeds: [bin/made]\ncontrols: [one, two]\n"
+    )
+    (tmp_path / "path").mkdir()
+    monkeypatch.setenv("PATH", f"{tmp_path / 'path'}:{os.environ['PATH']}")
+    return Stack("made", source, tmp_path / "home")
+
+
+def cargo(stack: Stack, script: str) -> None:
+    path = stack.place.parent / "path" / "cargo"
+    path.write_text(script)
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+def test_a_stack_is_built_once_and_again_when_its_sources_change(made: Stack) -> None:
+    cargo(made, WORKS)
+    got = get_stack(made, made.place)
+    assert got.seconds > 0 and got.size_bytes > 0 and not made.lacks
+    assert not (made.folder / "target").exists()
+    assert made.flow("two")["scheme"] == "made-two"
+    cargo(made, "#!/bin/sh\nexit 1\n")
+    assert get_stack(made, made.place).seconds == 0
+    (made.source / "src" / "main.rs").write_text("#!/bin/sh\n# changed\n")
+    assert made.lacks == "it was built from other sources"
+
+
+def test_a_build_that_fails_says_how_and_leaves_the_old_one(made: Stack) -> None:
+    cargo(made, WORKS)
+    get_stack(made, made.place)
+    old = (made.folder / "bin" / "made").read_text()
+    (made.source / "src" / "main.rs").write_text("#!/bin/sh\n# changed\n")
+    cargo(made, CARGO + "echo 'error: no linker'; exit 101\n")
+    with pytest.raises(MachineError, match=r"stack:made: `cargo install .*` failed:\nerror: no linker"):
+        get_stack(made, made.place)
+    assert (made.folder / "bin" / "made").read_text() == old
+    assert sorted(path.name for path in made.place.iterdir()) == [".lock", "made"]
+
+
+def test_an_interrupted_build_leaves_nothing(made: Stack) -> None:
+    cargo(made, CARGO + "kill -INT $PPID\nexec sleep 20\n")
+    with pytest.raises(KeyboardInterrupt):
+        get_stack(made, made.place)
+    assert [path.name for path in made.place.iterdir()] == [".lock"]
+
+
+def test_the_page_has_every_stack() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "entrant-files.md").read_text("utf-8")
+    assert page.endswith(docs.markdown()), "run `make docs`"
+    assert all(f"| `{file}`" in page for file in RECIPES)
