@@ -50,12 +50,23 @@ def _facts(stack: Stack) -> dict[str, Any]:
     file = stack.entrant
     facts = {key: getattr(file, key) for key in ("name", "title", "version", "licence", "bound")}
     lacks = stack.lacks
-    return {**facts, "controls": list(file.controls), "installed": not lacks, "lacks": lacks, "get": stack.how}
+    return {
+        **facts,
+        "congestion_controls": list(file.congestion_controls),
+        "installed": not lacks,
+        "lacks": lacks,
+        "get": stack.how,
+    }
 
 
 def _cells(facts: dict[str, Any]) -> list[str]:
     here = "yes" if facts["installed"] else f"{facts['lacks']}: {facts['get']}"
-    return [*(facts[key] for key in ("name", "version", "licence")), ", ".join(facts["controls"]), facts["title"], here]
+    return [
+        *(facts[key] for key in ("name", "version", "licence")),
+        ", ".join(facts["congestion_controls"]),
+        facts["title"],
+        here,
+    ]
 
 
 def _get(args: argparse.Namespace) -> int:

@@ -26,9 +26,9 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
 _TEXTS = ("title", "version", "licence", "obtain", "bound")
 _LISTS = ("needs", "tools", "packages")
 _ABOUT = ("name", "kind", *_TEXTS, *_LISTS)
-_PROGRAMS = ("ready", "ready_within_s", "env", "memory_mb", "processes", "controls", "certificate")
+_PROGRAMS = ("ready", "ready_within_s", "env", "memory_mb", "processes", "congestion_controls", "certificate")
 CONTROL = "CCARENA_CONTROL"
-"""Environment variable that names the chosen one of the file's `controls`."""
+"""Environment variable that names the chosen one of the file's `congestion_controls`."""
 _FIELDS: dict[str, tuple[str, ...]] = {
     "kernel": ("congestion_control",),
     "bpf": ("object",),
@@ -67,7 +67,7 @@ class EntrantFile:
     """Sentence that says what bounds its rate beside its congestion control."""
     needs: tuple[str, ...] = ()
     """Programs that must be on PATH, or paths relative to the file's folder."""
-    controls: tuple[str, ...] = ()
+    congestion_controls: tuple[str, ...] = ()
     """Congestion controls that the programs offer; the first is the default."""
     tools: tuple[str, ...] = ()
     """Programs that building it needs, beside cargo, go or Python."""
@@ -97,11 +97,11 @@ class EntrantFile:
         return [program for program in self.needs if _find(program, self.path.parent) is None]
 
     def name_with(self, control: str) -> str:
-        """Returns the name with one of its `controls`: NAME for the default, else NAME-CONTROL."""
-        return self.name if control in self.controls[:1] else f"{self.name}-{control}"
+        """Returns the name with one of its `congestion_controls`: NAME for the default, else NAME-CONTROL."""
+        return self.name if control in self.congestion_controls[:1] else f"{self.name}-{control}"
 
     def flow(self, control: str | None = None) -> dict[str, Any]:
-        """Returns the flow of a scenario with one of its `controls`, the first if `control` is None.
+        """Returns the flow of a scenario with one of its `congestion_controls`, the first if `control` is None.
 
         Raises MachineError if a program that it needs is not here.
         """
@@ -109,9 +109,9 @@ class EntrantFile:
             how = f"; get it so: {self.obtain}" if self.obtain else ""
             raise MachineError(f"{self.name}: the program {program} is not on this machine{how}")
         foreign = dict(self.foreign)
-        if not self.controls:
+        if not self.congestion_controls:
             return {"scheme": self.name, "foreign": foreign}
-        chosen = control or self.controls[0]
+        chosen = control or self.congestion_controls[0]
         for end in ("sender", "receiver"):
             foreign[end] = [word.replace("{control}", chosen) for word in foreign[end]]
         foreign["env"] = {**foreign.get("env", {}), CONTROL: chosen}
@@ -160,16 +160,18 @@ def read_entrant_file(path: str | Path) -> EntrantFile:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ConfigError(f"{path}: name = {name!r}: expected up to 60 letters, digits and . _ -")
     told: dict[str, Any] = {key: _text(data, key, path) for key in _TEXTS}
-    told |= {key: _list(data, key, path) for key in (*_LISTS, "controls")}
+    told |= {key: _list(data, key, path) for key in (*_LISTS, "congestion_controls")}
     foreign = _foreign(kind, data, path)
     if _wants_certificate(data, path):
         foreign[foreign.get("listens", "receiver")][:0] = CERTIFICATE
         told["needs"] += ("openssl",)
-    if not told["controls"] and any("{control}" in word for word in _commands(foreign)):
-        raise ConfigError(f"{path}: {{control}} is in a command; expected `controls`, the list of what it may be")
-    for control in told["controls"]:
+    if not told["congestion_controls"] and any("{control}" in word for word in _commands(foreign)):
+        raise ConfigError(
+            f"{path}: {{control}} is in a command; expected `congestion_controls`, the list of what it may be"
+        )
+    for control in told["congestion_controls"]:
         if not _NAME.fullmatch(control):
-            raise ConfigError(f"{path}: controls: {control!r}: expected up to 60 letters, digits and . _ -")
+            raise ConfigError(f"{path}: congestion_controls: {control!r}: expected up to 60 letters, digits and . _ -")
     return EntrantFile(path, name, kind, foreign=foreign, **told)
 
 

@@ -121,7 +121,7 @@ def find_stack(who: str) -> tuple[Stack, str] | None:
 
 def _controls(stack: Stack) -> list[tuple[str, str]]:
     file = stack.shipped
-    return [(file.name_with(control), control) for control in file.controls]
+    return [(file.name_with(control), control) for control in file.congestion_controls]
 
 
 def _same(one: Path, other: Path) -> bool:

@@ -18,6 +18,6 @@ def markdown() -> str:
 
 def _row(stack: Stack) -> str:
     file = stack.shipped
-    controls = ", ".join(f"`{control}`" for control in file.controls)
+    controls = ", ".join(f"`{control}`" for control in file.congestion_controls)
     way = WAYS.get(stack.recipe) or f"Debian: {', '.join(file.packages)}"
     return row(f"`{stack.name}`", file.title, file.version, file.licence, controls, way, file.bound or "–")

@@ -29,7 +29,7 @@ def test_a_folder_says_all_that_a_reader_needs(name: str) -> None:
     stack = STACKS[name]
     file = stack.shipped
     assert file.name == name
-    assert file.title and file.version and file.licence and file.needs and file.controls
+    assert file.title and file.version and file.licence and file.needs and file.congestion_controls
     if stack.recipe:
         locked = (stack.source / LOCKS[stack.recipe]).read_text()
         assert file.version in locked, "the version is not the one that is built"
@@ -79,7 +79,8 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stack:
     (source / "Cargo.toml").write_text("")
     (source / "src" / "main.rs").write_text("#!/bin/sh\n")
     (source / "entrant.yaml").write_text(
-        "name: made\nkind: command\nsender: bin/made\nreceiver: bin/made\nneeds: [bin/made]\ncontrols: [one, two]\n"
+        "name: made\nkind: command\nsender: bin/made\nreceiver: bin/made\nneeds: [bin/made]\n"
+        "congestion_controls: [one, two]\n"
     )
     (tmp_path / "path").mkdir()
     monkeypatch.setenv("PATH", f"{tmp_path / 'path'}:{os.environ['PATH']}")
