@@ -299,7 +299,8 @@ def _serve(args: argparse.Namespace) -> int:
 def _export(args: argparse.Namespace) -> int:
     with Store(args.store, read_only=True) as store:
         if args.means:
-            print(f"wrote the means of {exchange.export_means(store, args.out):,} cells to {args.out}")
+            backend = (store.ranking() or {}).get("backend", SIM)
+            print(f"wrote the means of {exchange.export_means(store, args.out, backend):,} cells to {args.out}")
             return 0
         count, files = exchange.export(store, args.out)
     print(f"wrote {count:,} runs to {' and '.join(map(str, files))}")

@@ -47,6 +47,8 @@ def test_programs_of_others_are_ranked_and_their_failures_stated(
     assert (
         "9 cells: 9 ran now" in out and "FAILED: dies failed in 3 runs, which no mean counts: the sender ended" in out
     )
+    assert cli.main(["leaderboard", "export", str(tmp_path / "means.csv"), "--means", "--store", store]) == 0
+    assert "theirs" in (tmp_path / "means.csv").read_text("utf-8")
     with Store(store, read_only=True) as opened:
         known = {row["digest"]: row for row in opened.entrants()}
         rows = {(known[row["entrant"]]["label"], row["place"]): row for row in opened.all_runs()}
