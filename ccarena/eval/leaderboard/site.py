@@ -25,7 +25,7 @@ from ccarena.eval.leaderboard import plots as drawing
 from ccarena.eval.leaderboard.entrants import TRACKS
 from ccarena.eval.leaderboard.figures import BESIDE, RIVAL, SCORE, SCORES, SHARING, TERMS, definitions, heading, solo
 from ccarena.eval.leaderboard.links import SCENARIO
-from ccarena.eval.leaderboard.listing import Line, lines, rank_of, score_of, short_names, visible_of
+from ccarena.eval.leaderboard.listing import Line, agreement_of, lines, rank_of, score_of, short_names, visible_of
 from ccarena.eval.leaderboard.ranking import OVERALL, UNSEEN, first_of, seen_by
 from ccarena.eval.leaderboard.ranks import Groups, ranks_script
 from ccarena.eval.leaderboard.reported import means_of
@@ -232,6 +232,8 @@ class Site:
                 elif first:
                     said.append(f"{title}, {track}: {first[0]} leads; {', '.join(first[1:])} cannot be told from it.")
         out: list[Block] = [Items(said)] if said else []
+        if changes := self._changes():
+            out.append(Details("does another score change the order?", [Items(changes)]))
         compared = [text for number, each in self._entrants.items() for text in self._beside(number, each)]
         if compared:
             out.append(Details("policies and their baseline rules", [Items(compared)]))
@@ -239,6 +241,18 @@ class Site:
             why = "because the emulator was late or a program failed"
             out.append(Callout("partly", f"{invalid:,} runs are invalid, {why}, and count nowhere"))
         return out + [Callout("partly", each) for each in failures_of(self._store, self._backend)]
+
+    def _changes(self) -> list[str]:
+        """Returns sentences on how far other scores give another order, on the group of links that is shown first."""
+        name = first_of(list(self._groups))
+        by_score = self._groups[name] if name else {}
+        return [
+            f"{FIGURES[score].title}, {text}"
+            for score, group in by_score.items()
+            if score != SCORE
+            for track in TRACKS
+            if (text := agreement_of(group, by_score[SCORE], self._entrants, track))
+        ]
 
     def _beside(self, number: int, entrant: Mapping[str, Any]) -> list[str]:
         """Returns sentences that compare a policy with its baselines, over all traces."""

@@ -110,6 +110,8 @@ def test_ranks_by_score_and_by_own_weights(browser: Browser, site: Path, small: 
     browser.evaluate(f"{CHOOSE}('ranks-score', '{SCORE}')")
     assert [row[1] for row in browser.evaluate(RANKS)][3:] == ["one RTT late", "best fixed window"]
     browser.evaluate(f"{CHOOSE}('ranks-baselines', false)")
+    findings = browser.evaluate("document.querySelector('#findings').textContent")
+    assert "does another score change the order?" in findings and "Score, sharing, end to end: " in findings
     # The reader's weights give the named scores back, and others another order.
     browser.evaluate(f"{CHOOSE}('ranks-score', 'own')")
     for weights, score in (((1, 1, 0), SCORE), ((1, 0.25, 0), "score_throughput"), ((0.25, 1, 0), "score_delay")):
