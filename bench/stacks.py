@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from bench.sheet import Sheet
 from ccarena.scenarios.backends import execute
 from ccarena.scenarios.entrants import parse
-from ccarena.scenarios.stacks import installed_stacks, stack_names
+from ccarena.scenarios.stacks import Stack, installed_stacks, stack_names
 
 RATE_MBPS = 48.0
 DELAYS_MS = (20.0, 60.0)
 """Delays of the link, each way."""
 
 
-def measure(sheet: Sheet, seconds: float) -> None:
-    """Measures each stack that is here with each of its congestion controls, `seconds` per run."""
+def measure(sheet: Sheet, seconds: float, stacks: Mapping[str, Stack] | None = None) -> None:
+    """Measures `stacks` (default: all that are here) with each of their congestion controls, `seconds` per run."""
     table = f"Stacks of others, alone on {RATE_MBPS:g} Mbit/s with one BDP of buffer for {seconds:g} s: what arrives"
-    for name in stack_names(installed_stacks()):
+    for name in stack_names(installed_stacks() if stacks is None else dict(stacks)):
         for delay_ms in DELAYS_MS:
             rate = delivered_mbps(name, delay_ms, seconds)
             where = f"{delay_ms:g} ms each way"

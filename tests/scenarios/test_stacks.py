@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import stat
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
-from ccarena.errors import MachineError
+from ccarena.cli import main
+from ccarena.errors import ConfigError, MachineError
+from ccarena.scenarios.entrant_files import read_entrant_file
 from ccarena.scenarios.entrants import parse
 from ccarena.scenarios.get_stack import get_stack
 from ccarena.scenarios.schemes import registered
@@ -122,6 +129,59 @@ def test_an_interrupted_build_leaves_nothing(made: Stack) -> None:
     with pytest.raises(KeyboardInterrupt):
         get_stack(made, made.place)
     assert [path.name for path in made.place.iterdir()] == [".lock"]
+
+
+def test_the_command_lists_stacks_and_refuses_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(HOME, str(tmp_path))
+    assert main(["stacks", "list", "--json"]) == 0
+    listed = {facts["name"]: facts for facts in json.loads(capsys.readouterr().out)}
+    assert set(listed) == set(STACKS)
+    assert listed["quinn"]["lacks"] == "it is not built" and not listed["quinn"]["installed"]
+    assert main(["stacks", "get", "quin"]) == ConfigError.exit_code
+    assert 'unknown stack "quin"; did you mean "quinn"?' in capsys.readouterr().err
+
+
+PROGRAMS = {"kind": "quic", "server": "true {control}", "client": "true", "congestion_controls": ["cubic", "bbr"]}
+
+
+def test_programs_get_a_congestion_control_and_a_certificate(tmp_path: Path) -> None:
+    path = tmp_path / "theirs.yaml"
+    path.write_text(yaml.safe_dump({**PROGRAMS, "certificate": True, "env": {"MORE": "1"}}))
+    foreign = read_entrant_file(path).flow("bbr")["foreign"]
+    assert foreign["receiver"][-1] == "bbr"
+    assert foreign["env"] == {"MORE": "1", "CCARENA_CONTROL": "bbr"}
+    assert foreign["sender"] == [shutil.which("true")]
+    # The listener's own words make the certificate, and then become the program.
+    begin = foreign["receiver"][: -len(["true", "bbr"])]
+    subprocess.run([*begin, "test", "-s", "cert.pem", "-a", "-s", "key.pem"], cwd=tmp_path, check=True)
+    names = subprocess.run(
+        ["openssl", "x509", "-in", "cert.pem", "-noout", "-text"],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    assert "DNS:stack" in names and "CA:FALSE" in names
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"congestion_controls": []}, r"{control} is in a command; expected `congestion_controls`"),
+        ({"congestion_controls": "cubic"}, r"congestion_controls = 'cubic': expected a list of texts"),
+        ({"congestion_controls": ["a b"]}, r"congestion_controls: 'a b': expected up to 60 letters"),
+        ({"certificate": "yes"}, r"certificate = 'yes': expected true or false"),
+        ({"packages": [1]}, r"packages = \[1\]: expected a list of texts"),
+        ({"bound": ["cpu"]}, r"bound = \['cpu'\]: expected text"),
+    ],
+)
+def test_wrong_keys_are_refused(tmp_path: Path, fields: dict[str, Any], said: str) -> None:
+    path = tmp_path / "theirs.yaml"
+    path.write_text(yaml.safe_dump({**PROGRAMS, **fields}))
+    with pytest.raises(ConfigError, match=said):
+        read_entrant_file(path)
 
 
 def test_the_page_has_every_stack() -> None:
