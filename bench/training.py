@@ -133,7 +133,7 @@ def _random_actions(env: LearnedVectorEnv, steps: int = 512) -> NDArray[Any]:
     rng, scheme = np.random.default_rng(SEED), env.scheme
     if scheme.bounds is None:
         return rng.integers(0, len(scheme.actions), (steps, env.num_envs))
-    return rng.uniform(*scheme.bounds, (steps, env.num_envs, 1))
+    return rng.uniform(*np.array(scheme.bounds).T, (steps, env.num_envs, scheme.numbers))
 
 
 def training_rate(decisions: int, threads: int) -> float:

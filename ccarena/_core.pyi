@@ -61,7 +61,9 @@ def clocks() -> list[dict[str, Any]]:
     """When a document can decide: `name`, `source`, `doc`, `options`, `kernel`."""
 
 def actuators() -> list[dict[str, Any]]:
-    """What actions can move: `name`, `unit`, `moves`, `bounds`, `range`, `source`, `doc`, `options`, `kernel`."""
+    """What actions can move: `name`, `takes` (`numbers`, `operations` or `schemes`), `unit`, `moves`, `bounds`,
+    `range`, `source`, `doc`, `options`, `kernel`.
+    """
 
 def bases() -> list[dict[str, Any]]:
     """Over what a document can decide: `name`, what of it an action `moves`, `source`, `doc`, `options`, `kernel`."""
@@ -183,8 +185,9 @@ class VecWorlds:
         """What the learners observe, report and take.
 
         `name` and `digest` of the document; `observation`, a list of `{name, signal, length, low, high, offset,
-        scale, clip, unit, doc}`, and its `observation_len`; `actions` (empty if continuous) or `bounds` (None if
-        discrete); names of the `report`'s and the `privileged`'s columns; `params` and `inputs`.
+        scale, clip, unit, doc}`, and its `observation_len`; `actions` (empty if continuous) and
+        `action_names`, or `bounds`, a pair for each number of an action (None if discrete); names of the `report`'s and
+        the `privileged`'s columns; `params` and `inputs`.
         """
 
     @property
@@ -221,7 +224,7 @@ class VecWorlds:
         self,
         policy: Policy,
         noise: NDArray[np.float32],
-        spread: float,
+        spread: NDArray[np.float32],
         observations: NDArray[np.float32],
         drawn: NDArray[np.float32],
         reports: NDArray[np.float32],

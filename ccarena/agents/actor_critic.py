@@ -1,4 +1,4 @@
-"""Networks of A3C, and the distributions of its actions: a choice among indices, or a number within bounds."""
+"""Networks of A3C, and the distributions of its actions: a choice among indices, or numbers within bounds."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from ccarena.agents.algorithm import Context
 from ccarena.errors import ConfigError
+from ccarena.policies.interface import Bounds
 from ccarena.policies.networks import Normalisation, Squash, has_memory
 from ccarena.policies.spec import Spec
 
@@ -27,8 +28,8 @@ class Actions(Protocol):
     dtype: type[np.generic]
 
     @property
-    def spread(self) -> float:
-        """Returns the factor of the noise."""
+    def spread(self) -> FloatArray:
+        """Returns the factor of the noise for each number of an action; empty for discrete actions."""
 
     def noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
         """Returns random numbers for `shape` decisions."""
@@ -48,7 +49,7 @@ class Discrete:
 
     shape: tuple[int, ...] = ()
     dtype: type[np.generic] = np.int64
-    spread: float = 1.0
+    spread: FloatArray = np.empty(0, np.float32)
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -75,29 +76,29 @@ class Discrete:
 
 
 class Gaussian:
-    """Normal distribution of y around the actor's answer, squashed into the bounds, with a learned constant spread.
+    """Normal distribution of each y around the actor's answer, squashed into the bounds, with learned constant spreads.
 
     Log-probabilities and entropy are those of y: the correction for tanh has no gradient.
     """
 
-    shape: tuple[int, ...] = (1,)
     dtype: type[np.generic] = np.float32
 
-    def __init__(self, bounds: tuple[float, float], log_std: nn.Parameter) -> None:
-        self._bounds, self._log_std = bounds, log_std
+    def __init__(self, bounds: Bounds, log_std: nn.Parameter) -> None:
+        self._bounds, self._log_std = np.array(bounds).T, log_std
+        self.shape: tuple[int, ...] = (len(bounds),)
 
     @property
-    def spread(self) -> float:
-        """Returns the standard deviation of y."""
-        return math.exp(float(self._log_std.detach()))
+    def spread(self) -> FloatArray:
+        """Returns the standard deviation of each y."""
+        return np.array([math.exp(each) for each in self._log_std.detach().tolist()], np.float32)
 
     def noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
         """Returns standard normal noise."""
-        return rng.standard_normal((*shape, 1), dtype=np.float32)
+        return rng.standard_normal((*shape, *self.shape), dtype=np.float32)
 
     def sample(self, answer: FloatArray, noise: FloatArray, out: NDArray[Any]) -> None:
         """Draws y, before it is squashed."""
-        np.add(answer, noise * np.float32(self.spread), out=out)
+        np.add(answer, noise * self.spread, out=out)
 
     def given(self, actions: NDArray[Any]) -> NDArray[Any]:
         """Returns y squashed into the bounds."""
@@ -109,7 +110,7 @@ class Gaussian:
         log_std = self._log_std
         scaled = (actions - answer) / log_std.exp()
         constant = log_std + 0.5 * math.log(2.0 * math.pi)
-        return (-0.5 * scaled.square() - constant).squeeze(1), (0.5 + constant).sum()
+        return (-0.5 * scaled.square() - constant).sum(dim=1), (0.5 + constant).sum()
 
 
 class ActorCritic(nn.Module):
@@ -120,7 +121,7 @@ class ActorCritic(nn.Module):
         spec: Spec = context.spec
         self.normalisation = Normalisation(spec)
         self.actor = context.network(spec.outputs)
-        self.spread = None if spec.bounds is None else nn.Parameter(torch.zeros(1))
+        self.spread = None if spec.bounds is None else nn.Parameter(torch.zeros(spec.numbers))
         self.critic = context.network(1)
         if has_memory(self.actor):
             raise ConfigError(
@@ -136,7 +137,7 @@ class ActorCritic(nn.Module):
     @property
     def actor_size(self) -> int:
         """Returns the number of the actor's weights, the first ones of `parameters()`."""
-        spread = 0 if self.spread is None else 1
+        spread = 0 if self.spread is None else self.spread.numel()
         return spread + sum(p.numel() for p in self.actor.parameters())
 
     @property

@@ -99,7 +99,7 @@ class Native:
         seen = envs.rollout(self._policy.with_weights(self._weights), noise, actions.spread)
         self.observation = seen.following
         cut = [(t, np.flatnonzero(row)) for t, row in enumerate(seen.truncated) if row.any()]
-        drawn = seen.drawn.reshape(*seen.drawn.shape, *actions.shape)
+        drawn = seen.drawn.reshape(*seen.truncated.shape, *actions.shape)
         return Steps(
             seen.observations,
             drawn.astype(actions.dtype),

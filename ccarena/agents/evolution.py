@@ -25,11 +25,13 @@ from ccarena.agents.progress import merge
 from ccarena.configs.link_distribution import param_bounds
 from ccarena.configs.ranges import Ranges
 from ccarena.configs.schema import EvolutionConfig
+from ccarena.configs.spec_files import Action
 from ccarena.envs.trials import Candidate
 from ccarena.errors import ConfigError
 from ccarena.policies import export
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.graph import Graph
+from ccarena.policies.interface import Bounds
 from ccarena.policies.networks import Squash, states_of
 from ccarena.policies.spec import Spec
 
@@ -65,11 +67,11 @@ class Strategy(Protocol):
 class Constant(nn.Module):
     """Policy with a constant action: a continuous one, or logits that choose it."""
 
-    def __init__(self, spec: Spec, action: float) -> None:
+    def __init__(self, spec: Spec, action: Action) -> None:
         super().__init__()
         self.out = nn.Linear(spec.size, spec.outputs)
         nn.init.zeros_(self.out.weight)
-        bias = [action] if spec.bounds is not None else [float(value == action) for value in spec.actions]
+        bias = action if spec.bounds is not None else [float(value == action) for value in spec.actions]
         with torch.no_grad():
             self.out.bias.copy_(torch.tensor(bias))
 
@@ -169,7 +171,7 @@ class Genome:
 class _Remembering(nn.Module):
     """Network with memory, squashed into the bounds of a continuous action."""
 
-    def __init__(self, network: nn.Module, bounds: tuple[float, float]) -> None:
+    def __init__(self, network: nn.Module, bounds: Bounds) -> None:
         super().__init__()
         self.network, self.squash = network, Squash(bounds)
         self.state = states_of(network)
@@ -189,7 +191,7 @@ class _RememberingTwo(_Remembering):
         return self.squash(y), h, c
 
 
-def _squashed(network: nn.Module, bounds: tuple[float, float]) -> nn.Module:
+def _squashed(network: nn.Module, bounds: Bounds) -> nn.Module:
     states = len(states_of(network))
     if states > 2:
         raise ConfigError(f"network: it has {states} states; evolution of continuous actions takes two at most")
@@ -198,12 +200,15 @@ def _squashed(network: nn.Module, bounds: tuple[float, float]) -> nn.Module:
     return (_Remembering if states == 1 else _RememberingTwo)(network, bounds)
 
 
-def neutral(spec: Spec, action: float | None) -> float:
+def neutral(spec: Spec, action: Action | None) -> Action:
     """Returns the `action` of a policy without a network; None chooses the middle one. Raises ConfigError for an
     unknown action.
     """
     if action is None:
-        return spec.actions[len(spec.actions) // 2] if spec.bounds is None else sum(spec.bounds) / 2.0
+        if spec.bounds is None:
+            return spec.actions[len(spec.actions) // 2]
+        middle = [(low + high) / 2.0 for low, high in spec.bounds]
+        return middle if len(middle) > 1 else middle[0]
     spec.constant(action)
     return action
 

@@ -53,7 +53,7 @@ def _step_by_step(envs: LearnedVectorEnv, policy: Artifact, observations: NDArra
     low, high = observations.min(axis=0), observations.max(axis=0)
     for _ in range(DECISIONS):
         actions = policy.act(observations, state)
-        observations, *_ = envs.step(actions if policy.interface.bounds is None else actions[:, None])
+        observations, *_ = envs.step(actions if policy.interface.bounds is None else actions.reshape(len(actions), -1))
         low, high = np.minimum(low, observations.min(axis=0)), np.maximum(high, observations.max(axis=0))
     return low, high
 

@@ -142,7 +142,7 @@ def _check_judging(context: Context) -> None:
     Ranges.of(param_bounds(config), config.rules.law, "rules.law")
     check_figures(config.expectations)
     # An objective of one's own is known by what it answers. Of one run, which takes a fraction of a second.
-    answer = 0.0 if spec.bounds is None else spec.bounds[0]
+    answer = 0.0 if spec.bounds is None else [low for low, _ in spec.bounds]
     Trials(config, spec, 1).run([Candidate(answer)], config.seed, 1)
 
 

@@ -125,13 +125,14 @@ def _step_by_step(envs: LearnedVectorEnv, policy: Artifact, observations: NDArra
     """Runs any policy, stepped from Python."""
     rows = envs.num_envs
     state = np.zeros((rows, policy.graph.state_len), np.float32) if policy.graph.state_len else None
-    reports, rewards, taken = [], np.empty((decisions, rows), np.float32), np.empty((decisions, rows))
+    reports, rewards, taken = [], np.empty((decisions, rows), np.float32), []
     for step in range(decisions):
-        taken[step] = actions = policy.act(observations, state)
-        given = actions if policy.interface.bounds is None else actions[:, None]
+        actions = policy.act(observations, state)
+        taken.append(actions)
+        given = actions if policy.interface.bounds is None else actions.reshape(rows, -1)
         observations, rewards[step], _, _, infos = envs.step(given)
         reports.append(np.array(infos["reports"]))
-    return np.stack(reports), rewards, taken
+    return np.stack(reports), rewards, np.stack(taken)
 
 
 def kinds_of(config: TrainConfig) -> list[str]:

@@ -11,6 +11,7 @@ from ccarena.core.outputs import Output
 from ccarena.core.terminal import print_table, visible
 from ccarena.errors import ConfigError, PolicyError
 from ccarena.policies import artifact
+from ccarena.policies.interface import written
 from ccarena.scenarios.entrants import POLICY_HELP, find_policy
 
 
@@ -62,7 +63,7 @@ def show_policy(args: argparse.Namespace) -> None:
         "params": policy.params,
         "observation": policy.interface.observation_len,
         "actions": list(policy.interface.actions),
-        "bounds": policy.interface.bounds,
+        "bounds": written(policy.interface.bounds) or None,
         "graph": policy.graph.to_json(),
         "weights": weights,
         "training": policy.training,

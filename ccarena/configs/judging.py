@@ -27,8 +27,8 @@ class ConstantAction(Section):
 
     label: Text
     """Name in tables."""
-    action: float
-    """The action: one of a discrete spec's values, or a number within the bounds."""
+    action: float | list[float]
+    """The action: one of a discrete spec's values, or a number within the bounds, or one for each actuator."""
 
 
 class RulesConfig(Section):

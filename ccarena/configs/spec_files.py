@@ -6,7 +6,7 @@ The native code validates the content of a spec (docs/learned.md); this module r
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,17 @@ from ccarena.core.learned_schemes import specs
 from ccarena.core.reader import read_data
 from ccarena.errors import ConfigError, ScenarioError, did_you_mean
 
-__all__ = ["action_of", "as_json", "digest_of", "is_built_in", "is_file", "read_spec", "report_of", "spec_json"]
+__all__ = [
+    "Action",
+    "action_of",
+    "as_json",
+    "digest_of",
+    "is_built_in",
+    "is_file",
+    "read_spec",
+    "report_of",
+    "spec_json",
+]
 
 
 def is_file(scheme: str) -> bool:
@@ -78,16 +88,23 @@ def digest_of(scheme: Any) -> str | None:
         return None
 
 
-def action_of(about: Mapping[str, Any], action: float) -> float:
+Action = float | Sequence[float]
+"""An action: a number, or a number for each actuator of a spec with several continuous ones."""
+
+
+def action_of(about: Mapping[str, Any], action: Action) -> Action:
     """Returns the constant of a scenario's policy for `action`: its index, or a continuous action itself.
 
     `about` is the answer of `_core.learned` for the spec. Raises ConfigError if there is no such action.
     """
     name, values, bounds = about["name"], about["actions"], about["bounds"]
     if not values:
-        low, high = bounds
-        if not low <= action <= high:
-            raise ConfigError(f"{name} has no action {action:g}; expected {low:g} to {high:g}")
+        numbers = [action] if isinstance(action, float | int) else list(action)
+        if len(numbers) != len(bounds) or not all(
+            low <= number <= high for number, (low, high) in zip(numbers, bounds, strict=True)
+        ):
+            expected = ", ".join(f"{low:g} to {high:g}" for low, high in bounds)
+            raise ConfigError(f"{name} has no action {', '.join(f'{each:g}' for each in numbers)}; expected {expected}")
         return action
     if action not in values:
         raise ConfigError(f"{name} has no action {action:g}; it has {', '.join(f'{each:g}' for each in values)}")

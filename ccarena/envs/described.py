@@ -21,6 +21,7 @@ from ccarena.configs.schema import TrainConfig
 from ccarena.configs.spec_files import spec_json
 from ccarena.core.learned_schemes import LearnedScheme, learned_schemes
 from ccarena.envs import rewards
+from ccarena.policies.interface import said
 from ccarena.policies.spec import Entry, Spec, spec_of
 
 __all__ = ["docstring", "parts", "sections"]
@@ -83,14 +84,13 @@ def parts(config: TrainConfig) -> dict[str, str]:
     """Returns what is particular to the environment of a configuration, by title, as Markdown."""
     spec, about = spec_of(config), _core.learned(spec_json(config))
     pieces = json.loads(spec.canonical)
-    clock, actuator, base = (
-        _doc(registry(), pieces[part])
-        for registry, part in ((_core.clocks, "clock"), (_core.actuators, "act"), (_core.bases, "base"))
-    )
+    clock, base = _doc(_core.clocks(), pieces["clock"]["kind"]), pieces["base"].get("kind")
+    between = _doc(_core.bases(), base) if base else " or ".join(spec.bases)
+    actuator = "; ".join(_doc(_core.actuators(), name) for name in spec.actuators)
     table = [row("entry", "numbers", "unit", "meaning", "as a network sees it"), "|---" * 5 + "|"]
     table += map(_observed, spec.observation)
     return {
-        "Description": f"{about['summary']}.\n\nBetween decisions: {base}.",
+        "Description": f"{about['summary']}.\n\nBetween decisions: {between}.",
         "Action Space": f"{_actions(spec)}: {actuator}.\n\nDecisions: {clock}.",
         "Observation Space": "\n".join([f"`Box` of {spec.size} numbers, float32, with finite bounds:", "", *table]),
         "Rewards": _reward(config),
@@ -126,13 +126,15 @@ def _observed(entry: Entry) -> str:
 def _actions(spec: Spec) -> str:
     if spec.bounds is None:
         return f"`Discrete({len(spec.actions)})`, index of {', '.join(f'{action:g}' for action in spec.actions)}"
-    low, high = spec.bounds
+    if len(spec.bounds) > 1:
+        return f"`Box` of {len(spec.bounds)} numbers, {said(spec.bounds)}"
+    [(low, high)] = spec.bounds
     return f"`Box({low:g}, {high:g}, (1,))`"
 
 
-def _doc(entries: Iterable[Mapping[str, Any]], part: Mapping[str, str]) -> str:
-    """Returns the text of a registry about a part of a spec."""
-    return next(str(entry["doc"]) for entry in entries if entry["name"] == part["kind"])
+def _doc(entries: Iterable[Mapping[str, Any]], name: str) -> str:
+    """Returns the text of a registry about its entry `name`."""
+    return next(str(entry["doc"]) for entry in entries if entry["name"] == name)
 
 
 def _reward(config: TrainConfig) -> str:

@@ -69,6 +69,11 @@ class LearnedKernelEnv(gym.Env[NDArray[np.float32], SupportsFloat], EzPickle):
             raise ConfigError(
                 "reward: it takes `privileged`, which only the simulator knows; give reward= with one of reports alone"
             )
+        if (numbers := self._setting.spec.numbers) > 1:
+            raise ConfigError(
+                f"spec: its continuous actions have {numbers} numbers, and the environment on kernel TCP takes one: "
+                "give its actuators `levels`, or use the simulator"
+            )
         self._runner: Runner | None = None
         self._prepared: dict[str, Any] | None = None
         """The episode that the first action starts."""
@@ -171,10 +176,11 @@ class LearnedKernelEnv(gym.Env[NDArray[np.float32], SupportsFloat], EzPickle):
         )
 
     def _checked(self, action: SupportsFloat) -> float:
-        value = float(self._setting.spec.given(action, ()))
+        [value] = self._setting.spec.given(action, ()).tolist()
         count, bounds = len(self._setting.spec.actions), self._setting.spec.bounds
         if count and not (value.is_integer() and 0 <= value < count):
             raise ActionError(f"action is {value:g}; expected an index from 0 to {count - 1}")
-        if bounds is not None and not bounds[0] <= value <= bounds[1]:
-            raise ActionError(f"action is {value:g}; expected a number from {bounds[0]:g} to {bounds[1]:g}")
+        for low, high in bounds or ():
+            if not low <= value <= high:
+                raise ActionError(f"action is {value:g}; expected a number from {low:g} to {high:g}")
         return value

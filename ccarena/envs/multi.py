@@ -96,8 +96,8 @@ class LearnedParallelEnv(ParallelEnv[str, NDArray[np.float32], Any], EzPickle):
         if missing:
             raise ActionError(f"no action for {', '.join(missing)}; every learner needs one in each step")
         spec, reward = self._setting.spec, self._setting.reward
-        shape = () if spec.actions else (1,)
-        given = np.concatenate([spec.given(np.reshape(actions[agent], shape), ()).reshape(1) for agent in self.agents])
+        shape = () if spec.actions else (spec.numbers,)
+        given = np.concatenate([spec.given(np.reshape(actions[agent], shape), ()) for agent in self.agents])
         reports, privileged_rows, over = self._world.step(given)
         agents = self.agents
         means = {

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ccarena import _core
 from ccarena.configs.schema import ObjectiveConfig, TrainConfig
+from ccarena.configs.spec_files import Action
 from ccarena.envs.objectives import Objective
 from ccarena.envs.rewards import Columns, Reward
 from ccarena.envs.sources import sources
@@ -21,11 +22,11 @@ from ccarena.policies.spec import Spec
 
 __all__ = ["Answers", "Candidate", "Outcome", "SchemeTrials", "Trials"]
 
-Answers = bytes | float | tuple[str, list[float]] | None
+Answers = bytes | Action | tuple[str, list[Action]] | None
 """Decider of a trial: a policy artifact's bytes, a constant action, a rule, or None for the base alone.
 
-A constant action is an index, or a continuous value. A rule is a column of the report and an action for each of its
-categories 0, 1, ....
+A constant action is an index, or a continuous value or several. A rule is a column of the report and an action for each
+of its categories 0, 1, ....
 """
 
 RUNS_AT_ONCE = 512

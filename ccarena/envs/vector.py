@@ -164,7 +164,7 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]], 
     def step(
         self, actions: ArrayLike
     ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
-        """Steps every world to its next decision. `actions`: `[N]` indices or, if actions are continuous, `[N, 1]`.
+        """Steps every world to its next decision. `actions`: `[N]` indices, or continuous actions `[N, numbers]`.
 
         Raises:
             ActionError: an action is not a number or not in the action space; no world has moved.
@@ -194,12 +194,12 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]], 
             infos["_final_obs"] = self._truncated.copy()
         return self._out(self._observations), reward, self._terminated.copy(), self._truncated.copy(), infos
 
-    def rollout(self, policy: _core.Policy, noise: NDArray[np.float32], spread: float = 1.0) -> Seen:
+    def rollout(self, policy: _core.Policy, noise: NDArray[np.float32], spread: ArrayLike = ()) -> Seen:
         """Lets `policy` make T decisions in every row, without Python in between; `noise` is `[T, N, outputs]`.
 
-        Of discrete actions, the one with the largest sum of logit and noise is taken. A continuous one is y, the output
-        plus the noise times `spread`, squashed into its bounds: low + (high - low) (1 + tanh y) / 2. Episodes follow
-        one another as in `step`.
+        Of discrete actions, the one with the largest sum of logit and noise is taken. Each number of a continuous one
+        is y, the output plus the noise times its `spread`, squashed into its bounds:
+        low + (high - low) (1 + tanh y) / 2. Episodes follow one another as in `step`.
 
         Raises:
             ActionError: the noise has another shape.
@@ -221,13 +221,14 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]], 
             return array.swapaxes(0, 1).reshape(steps, n, *array.shape[3:])
 
         observations, finals = fresh(spec.size), fresh(spec.size)
-        drawn, reports, truncated = fresh(), fresh(len(spec.report)), fresh(dtype=np.bool_)
+        drawn = fresh() if spec.numbers == 1 else fresh(spec.numbers)
+        reports, truncated = fresh(len(spec.report)), fresh(dtype=np.bool_)
         privileged = None if self._privileged is None else fresh(len(spec.privileged))
         given = noise.reshape(steps, worlds, learners, spec.outputs).swapaxes(0, 1)
         self._worlds.rollout(
             policy,
             np.ascontiguousarray(given, np.float32),
-            spread,
+            np.asarray(spread, np.float32),
             observations,
             drawn,
             reports,

@@ -15,6 +15,7 @@ from ccarena.core.terminal import visible
 from ccarena.policies.answers import of_evaluation
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.baseline_rule import best_of
+from ccarena.policies.interface import said
 from ccarena.policies.spec import Spec
 from ccarena.policies.trained_by import rule_of
 
@@ -55,7 +56,7 @@ def facts(policy: Artifact) -> dict[str, str]:
     return {
         "scheme": f"{spec.name}, spec {spec.digest}",
         "signals": _signals(spec),
-        "action": _action(policy),
+        "action": _action(policy, spec),
         "network": _network(policy),
         "parameters": _params(policy, spec),
         "rule" if rule else "trained": rule or _trained(policy),
@@ -96,13 +97,12 @@ def _signals(spec: Spec) -> str:
     return f"{spec.size} numbers: {', '.join(named)}"
 
 
-def _action(policy: Artifact) -> str:
-    kind = policy.spec.get("act", {}).get("kind", "action")
+def _action(policy: Artifact, spec: Spec) -> str:
+    kind = ", ".join(spec.actuators)
     if policy.interface.bounds is not None:
-        low, high = policy.interface.bounds
-        return f"{kind}, any from {low:g} to {high:g}"
-    values = policy.interface.actions
-    return f"{kind}, one of {len(values)}: {', '.join(f'{value:g}' for value in values)}"
+        return f"{kind}, any from {said(policy.interface.bounds)}"
+    names = spec.action_names
+    return f"{kind}, one of {len(names)}: {', '.join(name.replace(', ', ' & ') for name in names)}"
 
 
 def _network(policy: Artifact) -> str:

@@ -44,7 +44,7 @@ def checked(policy: Artifact, model: Decide, name: str) -> Artifact:
     for observations, starts in zip(recording.observations, recording.starts, strict=True):
         state[starts] = 0
         outputs = policy.outputs(observations, state)
-        theirs = np.asarray(model(observations, starts)).reshape(flows)
+        theirs = np.asarray(model(observations, starts)).reshape(flows, -1)
         other, near = _compared(policy, outputs, theirs)
         differs.append(other)
         close.append(other & near)
@@ -65,13 +65,13 @@ def _compared(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Returns the decisions whose actions differ, and those that differ only by rounding; both `[N]`."""
     if policy.interface.bounds is not None:
-        low, high = policy.interface.bounds
+        low, high = np.array(policy.interface.bounds).T
         theirs = np.clip(theirs, low, high)
-        scale = min(high - low, max(1.0, float(np.abs(theirs).max())))
+        scale = np.minimum(high - low, np.maximum(1.0, np.abs(theirs).max(axis=0)))
         # Not `>`, which is false of what is not a number.
-        same = np.abs(outputs[:, 0] - theirs) <= ROUNDING * scale
+        same = (np.abs(outputs - theirs) <= ROUNDING * scale).all(axis=1)
         return ~same, np.zeros_like(same)
     rows = np.arange(len(outputs))
-    chosen = theirs.astype(np.int64)
+    chosen = theirs[:, 0].astype(np.int64)
     scale = ROUNDING * np.abs(outputs).max(axis=1)
     return outputs.argmax(axis=1) != chosen, outputs.max(axis=1) - outputs[rows, chosen] <= scale

@@ -15,7 +15,6 @@ from importlib import metadata as packages
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from ccarena.core.learned_schemes import shipped_policies
@@ -26,7 +25,7 @@ from ccarena.policies import provenance, tensorfile
 from ccarena.policies.curve import Curve
 from ccarena.policies.curve import read as read_curve
 from ccarena.policies.graph import Graph, run
-from ccarena.policies.interface import FloatArray, Interface, Normalisation
+from ccarena.policies.interface import FloatArray, Interface, Normalisation, bounds_of, clipped, continuous, written
 
 FORMAT = "2"
 CHECKSUM = "weights_sha256"
@@ -108,7 +107,7 @@ class Artifact:
         return {**self.graph.tensors, **self.interface.normalisation.tensors()}
 
     def outputs(self, observations: FloatArray, state: FloatArray | None = None) -> FloatArray:
-        """Returns logits `[N, actions]`, or the continuous action `[N, 1]` within its bounds, for raw observations.
+        """Returns logits `[N, actions]` for raw observations, or continuous actions `[N, numbers]` in their bounds.
 
         `observations` is `[N, length]`. `state` `[N, graph.state_len]` is a recurrent policy's memory of each flow,
         updated in place; None starts from zeros.
@@ -118,13 +117,12 @@ class Artifact:
             state[...] = after
         if self.interface.bounds is None:
             return y
-        low, high = self.interface.bounds
-        return np.clip(y, np.float32(low), np.float32(high))
+        return clipped(y, self.interface.bounds)
 
     def act(self, observations: FloatArray, state: FloatArray | None = None) -> NDArray[Any]:
-        """Returns actions `[N]`: indices, or continuous ones. See `outputs`."""
+        """Returns actions `[N]`: indices, or continuous ones, `[N, numbers]` if they have several. See `outputs`."""
         y = self.outputs(observations, state)
-        return y.argmax(axis=1) if self.interface.bounds is None else y[:, 0]
+        return y.argmax(axis=1) if self.interface.bounds is None else continuous(y)
 
     def encode(self) -> bytes:
         """Returns the file's bytes, checked. Raises PolicyError for weights that are not finite or a graph that does
@@ -137,7 +135,7 @@ class Artifact:
             "params": _json(self.params),
             "graph": json.dumps(self.graph.to_json(), separators=(",", ":"), allow_nan=False),
             "actions": _json(self.interface.actions),
-            "bounds": _json(self.interface.bounds or []),
+            "bounds": _json(written(self.interface.bounds)),
             "training": _json(self.training),
             "seed": str(self.seed),
             "versions": _json(self.versions),
@@ -208,13 +206,12 @@ def _decode(data: bytes) -> Artifact:
     _check(data)
     tensors, metadata = tensorfile.decode(data)
     normalised = {name: tensors.pop(_NORMALISATION + name) for name in ("offset", "scale", "low", "high")}
-    bounds = _parse(metadata, "bounds", list)
     interface = Interface(
         metadata["spec"],
         metadata["digest"],
         Normalisation(**normalised),
         tuple(_parse(metadata, "actions", list)),
-        (bounds[0], bounds[1]) if bounds else None,
+        bounds_of(_parse(metadata, "bounds", list)),
     )
     return Artifact(
         interface,

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ccarena import _core
+from ccarena.configs.spec_files import Action
 from ccarena.errors import PolicyError
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.graph import OBSERVATION, Graph, Node
@@ -49,9 +50,9 @@ def rule_policy(policy: Artifact) -> Artifact:
     rule = best_rule(policy)
     says = rule["policy"]
     if "by" in says:
-        graph = _table(policy.interface, says["by"], [float(action) for action in says["actions"]])
+        graph = _table(policy.interface, says["by"], says["actions"])
     else:
-        graph = _always(policy.interface, float(says["constant"]))
+        graph = _always(policy.interface, says["constant"])
     return Artifact.of(
         graph,
         policy.interface,
@@ -62,13 +63,13 @@ def rule_policy(policy: Artifact) -> Artifact:
     )
 
 
-def _always(interface: Interface, action: float) -> Graph:
+def _always(interface: Interface, action: Action) -> Graph:
     return _layer(
         interface, np.zeros((interface.outputs, interface.observation_len), np.float32), _answer(interface, action)
     )
 
 
-def _table(interface: Interface, column: str, actions: list[float]) -> Graph:
+def _table(interface: Interface, column: str, actions: list[Action]) -> Graph:
     """Returns a layer over the observation's channels for the categories in the newest interval.
 
     The bias is the answer in the first category, and before the first interval; the weights are the differences of the
@@ -95,8 +96,8 @@ def _layer(interface: Interface, weight: FloatArray, bias: FloatArray) -> Graph:
     return Graph(interface.observation_len, (node,), "out", {"out.weight": weight, "out.bias": bias})
 
 
-def _answer(interface: Interface, action: float) -> FloatArray:
-    """Returns a network's output for `action`: logits, or the value itself."""
+def _answer(interface: Interface, action: Action) -> FloatArray:
+    """Returns a network's output for `action`: logits, or the values themselves."""
     if interface.bounds is not None:
-        return np.array([action], np.float32)
-    return np.eye(interface.outputs, dtype=np.float32)[int(action)]
+        return np.atleast_1d(np.asarray(action, np.float32))
+    return np.eye(interface.outputs, dtype=np.float32)[int(np.asarray(action))]

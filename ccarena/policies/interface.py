@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +13,37 @@ from numpy.typing import ArrayLike, NDArray
 from ccarena.core.terminal import visible
 
 FloatArray = NDArray[np.float32]
+Bounds = tuple[tuple[float, float], ...]
+"""Bounds of a continuous action: low and high of each of its numbers, one per actuator."""
+
+
+def bounds_of(written: Sequence[Any]) -> Bounds | None:
+    """Returns the bounds that an artifact has: a pair, a list of pairs for several numbers, or empty for None."""
+    if not written:
+        return None
+    pairs = [written] if not isinstance(written[0], Sequence) else written
+    return tuple((low, high) for low, high in pairs)
+
+
+def written(bounds: Bounds | None) -> Sequence[Any]:
+    """Returns bounds as an artifact has them, see `bounds_of`."""
+    return bounds[0] if bounds is not None and len(bounds) == 1 else bounds or []
+
+
+def clipped(actions: FloatArray, bounds: Bounds) -> FloatArray:
+    """Clips continuous actions `[N, numbers]` to their bounds."""
+    low, high = np.array(bounds, np.float32).T
+    return np.clip(actions, low, high)
+
+
+def continuous(outputs: NDArray[Any]) -> NDArray[Any]:
+    """Returns the continuous actions of outputs `[N, numbers]`: `[N]` if an action is one number."""
+    return outputs[:, 0] if outputs.shape[1] == 1 else outputs
+
+
+def said(bounds: Bounds) -> str:
+    """Returns bounds in words: `-1 to 1`, of several numbers `-1 to 1 × 0.5 to 2`."""
+    return " × ".join(f"{low:g} to {high:g}" for low, high in bounds)
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,7 +98,7 @@ class Interface:
     """Normalisation of the observation."""
     actions: tuple[float, ...]
     """Values of discrete actions; empty if the action is continuous."""
-    bounds: tuple[float, float] | None
+    bounds: Bounds | None
     """Bounds of a continuous action, else None."""
 
     @property
@@ -75,10 +108,10 @@ class Interface:
 
     @property
     def outputs(self) -> int:
-        """Returns the number of a network's outputs: a logit for each action, or the continuous action."""
-        return max(1, len(self.actions))
+        """Returns the number of a network's outputs: a logit for each action, or the numbers of a continuous one."""
+        return len(self.actions) or len(self.bounds or [()])
 
     def __repr__(self) -> str:
         name = json.loads(self.spec).get("name", "unnamed")
-        actions = f"one of {len(self.actions)} actions" if self.bounds is None else f"an action in {self.bounds}"
+        actions = f"one of {len(self.actions)} actions" if self.bounds is None else f"an action in {said(self.bounds)}"
         return f"{visible(str(name)):.40} {self.digest}: {self.observation_len} numbers to {actions}"

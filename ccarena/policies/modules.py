@@ -14,7 +14,7 @@ from torch import nn
 from ccarena.policies.agreement import Decide, checked
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.export import to_graph
-from ccarena.policies.interface import FloatArray, Interface
+from ccarena.policies.interface import FloatArray, Interface, continuous
 
 __all__ = ["deciding", "to_artifact"]
 
@@ -59,6 +59,6 @@ def deciding(module: nn.Module, interface: Interface, state: Mapping[str, Sequen
             found = network(torch.from_numpy(interface.normalisation(observations)), *memory)
         y, *memory[:] = found if shapes else (found,)
         y = y.reshape(len(observations), -1).numpy()
-        return y.argmax(axis=1) if interface.bounds is None else y[:, 0]
+        return y.argmax(axis=1) if interface.bounds is None else continuous(y)
 
     return decide

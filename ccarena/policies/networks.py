@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from ccarena.configs.schema import NetworkConfig
 from ccarena.configs.userfile import bind, find, is_own
 from ccarena.errors import ConfigError, MissingDependencyError, did_you_mean
+from ccarena.policies.interface import Bounds
 
 try:
     import torch
@@ -173,16 +174,30 @@ class Normalisation(nn.Module):
         return torch.clamp((observation - self.offset) * self.scale, self.low, self.high)
 
 
-class Squash(nn.Module):
-    """Layer that maps any number into the bounds of a continuous action, by `tanh`."""
+class Scale(nn.Module):
+    """Layer that maps -1..1 to the bounds of a continuous action."""
 
-    def __init__(self, bounds: tuple[float, float]) -> None:
+    def __init__(self, bounds: Bounds) -> None:
         super().__init__()
-        self.low, self.width = bounds[0], bounds[1] - bounds[0]
+        low, high = torch.tensor(bounds, dtype=torch.float64).T
+        width = high - low
+        if len(bounds) == 1:
+            self.low, self.width = float(low), float(width)
+        else:
+            self.register_buffer("low", low.to(torch.float32))
+            self.register_buffer("width", width.to(torch.float32))
 
     def forward(self, y: Tensor) -> Tensor:
-        """Maps any number to the bounds, `[N, 1]`."""
-        return self.low + self.width * (0.5 + 0.5 * torch.tanh(y))
+        """Maps `[N, numbers]` to the bounds."""
+        return self.low + self.width * (0.5 + 0.5 * y)
+
+
+class Squash(Scale):
+    """Layer that maps any number into the bounds of a continuous action, by `tanh`."""
+
+    def forward(self, y: Tensor) -> Tensor:
+        """Maps any numbers to the bounds, `[N, numbers]`."""
+        return super().forward(torch.tanh(y))
 
 
 def bind_flat(module: nn.Module) -> tuple[Tensor, Tensor]:

@@ -61,8 +61,13 @@ def to_onnx(artifact: Artifact) -> Any:
         )
     y = writer.names[graph.output]
     if artifact.interface.bounds is not None:
-        low, high = (writer.constant(np.float32(bound)) for bound in artifact.interface.bounds)
-        y = writer.add("Clip", [y, low, high])
+        ends = np.array(artifact.interface.bounds, np.float32).T
+        if ends.shape == (2, 1):
+            y = writer.add("Clip", [y, *(writer.constant(end[0]) for end in ends)])
+        else:
+            # `Clip` takes one pair of numbers.
+            low, high = (writer.constant(end) for end in ends)
+            y = writer.add("Min", [writer.add("Max", [y, low]), high])
     writer.add("Identity", [y], output="output")
     for state in graph.state:
         writer.add("Identity", [writer.names[state.next]], output=f"{state.name}_next")

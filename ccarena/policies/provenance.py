@@ -79,14 +79,21 @@ def _decides(value: Any, place: str) -> Any:
     if value == "none":
         return value
     if isinstance(value, Mapping) and value.keys() == {"constant"}:
-        return {"constant": _number(value["constant"], f"{place}.constant")}
+        return {"constant": _action(value["constant"], f"{place}.constant")}
     if isinstance(value, Mapping) and value.keys() == {"by", "actions"}:
         actions = _list(value["actions"], f"{place}.actions")
         return {
             "by": _text(value["by"], f"{place}.by"),
-            "actions": [_number(x, f"{place}.actions[{at}]") for at, x in enumerate(actions)],
+            "actions": [_action(x, f"{place}.actions[{at}]") for at, x in enumerate(actions)],
         }
-    raise _refused(place, value, '"none", {"constant": number} or {"by": text, "actions": numbers}')
+    raise _refused(place, value, '"none", {"constant": action} or {"by": text, "actions": actions}')
+
+
+def _action(value: Any, place: str) -> float | list[float]:
+    """Checks an action: a number, or a list of one for each actuator."""
+    if not isinstance(value, list):
+        return _number(value, place)
+    return [_number(x, f"{place}[{at}]") for at, x in enumerate(value)]
 
 
 def _evaluation(value: Any) -> dict[str, Any]:

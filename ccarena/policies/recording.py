@@ -69,7 +69,7 @@ def record(policy: Artifact, decisions: int = 4096, seed: int = 1) -> Recording:
         begun.append(starts.copy())
         state[starts] = 0
         best, outputs = native.act(seen, state)
-        actions = best.astype(np.float32) if policy.interface.actions else outputs[:, 0]
+        actions = best.astype(np.float32) if policy.interface.actions else outputs.reshape(-1)
         worlds.step(np.ascontiguousarray(actions), seen, reports, truncated, final)
         starts = truncated.copy()
     return Recording(np.stack(observations), np.stack(begun))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ccarena.errors import MissingDependencyError, PolicyError
 from ccarena.policies.artifact import Artifact
-from ccarena.policies.interface import FloatArray, Interface
+from ccarena.policies.interface import Bounds, FloatArray, Interface, continuous, said
 
 try:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -31,6 +31,7 @@ from torch import Tensor, nn
 
 from ccarena.policies import modules
 from ccarena.policies.agreement import Decide
+from ccarena.policies.networks import Scale
 from ccarena.policies.sb3_observation import NormalisedObservation, normalisation_of, statistics_of
 
 __all__ = ["Actor", "NormalisedObservation", "RecurrentActor", "actor", "predicting", "to_artifact"]
@@ -39,20 +40,17 @@ __all__ = ["Actor", "NormalisedObservation", "RecurrentActor", "actor", "predict
 class Actor(nn.Module):
     """Actor: layers from normalised observations to logits, or to a continuous action."""
 
-    def __init__(self, *layers: nn.Module, bounds: tuple[float, float] | None = None, tanh: bool = False) -> None:
+    def __init__(self, *layers: nn.Module, bounds: Bounds | None = None, tanh: bool = False) -> None:
         super().__init__()
         self.layers = nn.Sequential(*layers)
-        self._bounds, self._tanh = bounds, tanh
+        self._tanh, self._scale = tanh, None if bounds is None else Scale(bounds)
 
     def forward(self, x: Tensor) -> Tensor:
         """Maps `[N, length]` to `[N, outputs]`. With `bounds`, the layers' -1..1 are scaled to them."""
         y: Tensor = self.layers(x)
         if self._tanh:
             y = torch.tanh(y)
-        if self._bounds is None:
-            return y
-        low, high = self._bounds
-        return low + (high - low) * (0.5 + 0.5 * y)
+        return y if self._scale is None else self._scale(y)
 
 
 class RecurrentActor(nn.Module):
@@ -138,7 +136,7 @@ def predicting(model: BaseAlgorithm) -> Decide:
         nonlocal memory
         seen = reduce(lambda x, normalised: normalised(x), wrappers, observations)
         actions, memory = model.predict(seen, memory, starts, deterministic=True)
-        return np.asarray(actions).reshape(len(observations))
+        return continuous(np.asarray(actions).reshape(len(observations), -1))
 
     return decide
 
@@ -189,21 +187,24 @@ def _check_spaces(model: BaseAlgorithm, interface: Interface) -> None:
         expected = str(spaces.Discrete(len(interface.actions)))
         fits = taken == spaces.Discrete(len(interface.actions))
     else:
-        low, high = interface.bounds
-        expected = f"a Box of shape (1,) from {low:g} to {high:g}"
-        fits = _bounds(model) == (float(np.float32(low)), float(np.float32(high)))
+        expected = f"a Box of shape ({len(interface.bounds)},) from {said(interface.bounds)}"
+        fits = _bounds(model) == tuple(
+            (float(np.float32(low)), float(np.float32(high))) for low, high in interface.bounds
+        )
     if not fits:
         raise PolicyError(f"{name}: its actions are {taken}; expected those of the scheme, {expected}")
 
 
-def _bounds(model: BaseAlgorithm) -> tuple[float, float] | None:
-    """Returns the bounds of a continuous action. Raises PolicyError unless it is one number."""
+def _bounds(model: BaseAlgorithm) -> Bounds | None:
+    """Returns the bounds of a continuous action. Raises PolicyError unless it is a vector of numbers."""
     space = model.action_space
     if not isinstance(space, spaces.Box):
         return None
-    if space.shape != (1,):
-        raise PolicyError(f"actions of shape {space.shape}; a learned scheme's action is one number, (1,)")
-    return float(space.low[0]), float(space.high[0])
+    if len(space.shape) != 1:
+        raise PolicyError(
+            f"actions of shape {space.shape}; a learned scheme's action is a number per actuator, such as (1,)"
+        )
+    return tuple(zip(space.low.tolist(), space.high.tolist(), strict=True))
 
 
 def _owner(model: BaseAlgorithm) -> Any:

@@ -5,6 +5,7 @@ The native extension reads and checks specs; this module adds types and Gymnasiu
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,10 +17,10 @@ from numpy.typing import NDArray
 
 from ccarena import _core
 from ccarena.configs.schema import TrainConfig
-from ccarena.configs.spec_files import action_of, spec_json
+from ccarena.configs.spec_files import Action, action_of, spec_json
 from ccarena.errors import ConfigError, ScenarioError, did_you_mean
 from ccarena.policies.actions import as_actions
-from ccarena.policies.interface import Interface, Normalisation
+from ccarena.policies.interface import Bounds, Interface, Normalisation, bounds_of, said
 
 __all__ = ["Entry", "Spec", "spec_of"]
 
@@ -56,8 +57,10 @@ class Spec:
     """Pieces of the observation in their order."""
     actions: tuple[float, ...]
     """Values of discrete actions by index; empty where actions are continuous."""
-    bounds: tuple[float, float] | None
-    """Bounds of a continuous action."""
+    action_names: tuple[str, ...]
+    """Names of discrete actions by index, such as the schemes of a choice."""
+    bounds: Bounds | None
+    """Bounds of a continuous action: a pair for each of its numbers, one per actuator."""
     report: tuple[str, ...]
     """Columns of a report, float32, one row per decision; `interval_ms` is among them."""
     privileged: tuple[str, ...]
@@ -66,7 +69,7 @@ class Spec:
     """Parameters of the spec and their defaults."""
 
     def __repr__(self) -> str:
-        actions = f"one of {len(self.actions)} actions" if self.actions else f"an action in {self.bounds}"
+        actions = f"one of {len(self.actions)} actions" if self.actions else f"an action in {said(self.bounds or ())}"
         return f"Spec of {self.name} {self.digest}: {self.size} numbers to {actions}"
 
     @classmethod
@@ -81,7 +84,8 @@ class Spec:
                 for entry in found["observation"]
             ),
             actions=tuple(found["actions"]),
-            bounds=None if found["actions"] else tuple(found["bounds"]),
+            action_names=tuple(found["action_names"]),
+            bounds=bounds_of(found["bounds"] or ()),
             report=tuple(found["report"]),
             privileged=tuple(found["privileged"]),
             params={param["name"]: float(param["default"]) for param in found["params"]},
@@ -129,15 +133,38 @@ class Spec:
 
     @cached_property
     def action_space(self) -> gym.spaces.Discrete | gym.spaces.Box:
-        """Returns the action space of one learner: `Discrete`, an index into `actions`, or a `Box` of shape (1,)."""
+        """Returns the action space of one learner: `Discrete`, an index into `actions`, or a `Box` of a number per
+        actuator.
+        """
         if self.bounds is None:
             return gym.spaces.Discrete(len(self.actions))
-        return gym.spaces.Box(*self.bounds, (1,), np.float32)
+        low, high = np.array(self.bounds, np.float32).T
+        return gym.spaces.Box(low, high, dtype=np.float32)
+
+    @cached_property
+    def actuators(self) -> tuple[str, ...]:
+        """Returns the kinds of the spec's actuators."""
+        acts = json.loads(self.canonical)["act"]
+        return tuple(act["kind"] for act in (acts if isinstance(acts, list) else [acts]))
+
+    @cached_property
+    def bases(self) -> tuple[str, ...]:
+        """Returns the name of the base: its kind, its scheme, or the schemes of a choice in their order."""
+        base = json.loads(self.canonical)["base"]
+        found: list[str] = [each["scheme"] for each in base.get("schemes", [base]) if "scheme" in each]
+        return tuple(found) or (base["kind"],)
+
+    @property
+    def numbers(self) -> int:
+        """Returns the count of numbers of one action: 1, or one per actuator of a continuous action."""
+        return len(self.bounds or [()])
 
     @property
     def outputs(self) -> int:
-        """Returns the number of a policy network's outputs: a logit per discrete action, or one value."""
-        return len(self.actions) or 1
+        """Returns the number of a policy network's outputs: a logit per discrete action, or a continuous action's
+        numbers.
+        """
+        return len(self.actions) or self.numbers
 
     @property
     def interface(self) -> Interface:
@@ -149,13 +176,19 @@ class Spec:
         """Returns every parameter of the spec, from `params` or by default."""
         return {**self.params, **params}
 
-    def constant(self, action: float) -> float:
+    def constant(self, action: Action) -> Action:
         """Returns the value of a scenario's `policy: {constant: ...}` for `action`: its index, or a continuous action
         itself.
 
         Raises ConfigError if there is no such action.
         """
         return action_of({"name": self.name, "actions": self.actions, "bounds": self.bounds}, action)
+
+    def action_name(self, action: Action) -> str:
+        """Returns the name of an action that a scenario's `constant` has: `0.5`, `bbr` or `0.5, 1.2`."""
+        if self.bounds is None:
+            return self.action_names[int(np.asarray(action))]
+        return ", ".join(f"{number:.3g}" for number in np.atleast_1d(np.asarray(action, np.float64)))
 
     def check(self, other: Mapping[str, Any]) -> None:
         """Raises ScenarioError if a scenario's learner, whose spec is `other`, belongs to another scheme."""
@@ -181,13 +214,13 @@ class Spec:
         return reports[:, self.report.index("interval_ms")] * np.float32(1e-3)
 
     def given(self, actions: Any, learners: tuple[int, ...]) -> NDArray[np.float32]:
-        """Returns `actions`, of shape `learners` and the action space's, as float32 of shape `learners`.
+        """Returns `actions`, of shape `learners` and the action space's, as float32 `[learners · numbers]`.
 
         Raises:
             ActionError: it has another shape, or is not made of numbers.
         """
-        shape = learners if self.actions else (*learners, 1)
-        return as_actions(actions, shape, "integers" if self.actions else "numbers").reshape(learners)
+        shape = learners if self.actions else (*learners, self.numbers)
+        return as_actions(actions, shape, "integers" if self.actions else "numbers").reshape(-1)
 
 
 def spec_of(config: TrainConfig) -> Spec:

@@ -62,5 +62,5 @@ def _cell(entry: Mapping[str, Any], column: str) -> str:
         return normalised(entry["offset"], entry["scale"], entry["clip"])
     value = entry[column]
     if column == "bounds":
-        return "operations" if value is None else f"{value[0]:g} to {value[1]:g}"
+        return entry["takes"] if value is None else f"{value[0]:g} to {value[1]:g}"
     return ", ".join(value) or "–" if isinstance(value, list) else str(value)

@@ -35,7 +35,7 @@ def scenario(scheme: str, duration_s: float = 3, **flow: Any) -> dict[str, Any]:
 
 
 def random_actions(name: str, steps: int, worlds: int) -> np.ndarray:
-    high = SPECS[name].bounds[1]
+    high = SPECS[name].bounds[0][1]
     return np.random.default_rng(3).uniform(-high, high, (steps, worlds, 1)).astype(np.float32)
 
 
@@ -94,7 +94,7 @@ def test_actions_outside_the_space_are_refused_and_move_nothing(name: str) -> No
     envs = gymnasium.make_vec(f"ccarena/{name}-v0", num_envs=2, distribution=short(name)).unwrapped
     envs.reset(seed=1)
     before = envs.get_state()
-    high = SPECS[name].bounds[1]
+    high = SPECS[name].bounds[0][1]
     for bad in ([[0.0], [np.nan]], [[0.0], [high + 0.01]], [[-high - 1], [0]], [0.0, 0.0], [["a"], ["b"]]):
         with pytest.raises(ActionError):
             envs.step(np.array(bad))

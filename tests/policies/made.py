@@ -33,7 +33,7 @@ def document() -> tuple[str, str]:
 def continuous(scheme: str, spread: float, bias: float = 0.0, **provenance: Any) -> Artifact:
     """A policy of the shipped `scheme`, with normal weights of deviation `spread` and a bias of its output."""
     interface, rng = spec_of(load_config(scheme)).interface, np.random.default_rng(1)
-    low, high = interface.bounds or (0.0, 0.0)
+    [(low, high)] = interface.bounds or [(0.0, 0.0)]
     tensors = {
         name: rng.normal(0, spread, shape).astype(np.float32)
         for name, shape in {"hidden.weight": (4, interface.observation_len), "out.weight": (1, 4)}.items()

@@ -30,7 +30,7 @@ def interface(observation_len: int, outputs: int) -> Interface:
     zeros, ones = np.zeros(observation_len, np.float32), np.ones(observation_len, np.float32)
     normalisation = Normalisation(zeros, ones, -1e9 * ones, 1e9 * ones)
     actions = tuple(float(k) for k in range(outputs)) if outputs > 1 else ()
-    return Interface(*document(), normalisation, actions, None if actions else (-1e9, 1e9))
+    return Interface(*document(), normalisation, actions, None if actions else ((-1e9, 1e9),))
 
 
 def rollout(graph: Graph, observations: np.ndarray, outputs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

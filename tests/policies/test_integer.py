@@ -43,7 +43,7 @@ def interface(observation_len: int, outputs: int) -> Interface:
     """One whose observation is held to ±8; one output is a continuous action."""
     eights, made_up = np.full(observation_len, 8, np.float32), unbounded(observation_len, outputs)
     zeros, ones = np.zeros(observation_len, np.float32), np.ones(observation_len, np.float32)
-    bounds = None if made_up.bounds is None else (-1000.0, 1000.0)
+    bounds = None if made_up.bounds is None else ((-1000.0, 1000.0),)
     return dataclasses.replace(made_up, normalisation=Normalisation(zeros, ones, -eights, eights), bounds=bounds)
 
 
@@ -127,7 +127,7 @@ def test_networks_of_the_shipped_schemes(scheme: str) -> None:
     if policy.interface.bounds is None:
         assert np.mean(expected == found) >= 0.995
     else:
-        low, high = policy.interface.bounds
+        [(low, high)] = policy.interface.bounds
         assert np.abs(expected - found).max() < 0.001 * (high - low)
 
 

@@ -10,7 +10,6 @@ expectation counts it.
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -295,8 +294,8 @@ def _with_rules(judged: list[_Judged]) -> list[_Judged]:
 
 def _does(spec: Spec) -> str:
     """Returns what an action does, in the words of its actuator."""
-    kind = json.loads(spec.canonical)["act"]["kind"]
-    return next((str(each["doc"]) for each in _core.actuators() if each["name"] == kind), "")
+    docs = {each["name"]: str(each["doc"]) for each in _core.actuators()}
+    return "; ".join(docs[name] for name in spec.actuators)
 
 
 class _Watched:
@@ -307,9 +306,12 @@ class _Watched:
         self.categories = [] if shares is None else list(shares[1])
         self._column = None if shares is None else spec.column(shares[0], "progress.shares")
         self._name = "" if shares is None else shares[0]
-        self.values = list(spec.actions) if spec.bounds is None else np.linspace(*spec.bounds, STEPS).tolist()
+        self.values = list(spec.actions)
+        if spec.bounds is not None:
+            self.values = np.linspace(*spec.bounds[0], STEPS).tolist()
         acts = config.progress.action
-        self._action = spec.report.index(acts) if acts in spec.report else None
+        # A column has the action of one actuator, and these are the actions of all.
+        self._action = spec.report.index(acts) if acts in spec.report and len(spec.actuators) == 1 else None
         # Code comes from the user's configuration alone, never from an artifact, which is what the configuration is
         # read from.
         reward = Reward(config.reward, spec) if config.reward.name in built_in() else None

@@ -13,19 +13,22 @@ be found has a reason.
 
 from __future__ import annotations
 
-import json
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ccarena.configs.link_distribution import param_bounds
 from ccarena.configs.ranges import Ranges
 from ccarena.configs.schema import TrainConfig
+from ccarena.configs.spec_files import Action
 from ccarena.core.terminal import Progress
 from ccarena.envs.parameter_search import search as search_parameters
 from ccarena.envs.trials import Answers, Candidate, Trials
+from ccarena.policies.interface import Bounds
 from ccarena.policies.spec import Spec
 
 __all__ = ["Rule", "search", "search_constant"]
@@ -90,7 +93,8 @@ def answers_of(policy: Any) -> Answers:
     """Returns the decider of trials for a rule's `policy`."""
     if policy == "none":
         return None
-    return (policy["by"], list(policy["actions"])) if "by" in policy else float(policy["constant"])
+    constant: Action | None = policy.get("constant")
+    return (policy["by"], list(policy["actions"])) if constant is None else constant
 
 
 def search(config: TrainConfig, spec: Spec, threads: int, progress: Progress | None = None) -> list[Rule]:
@@ -138,15 +142,19 @@ def _scored_once(trials: Trials, links: int) -> Score:
     return score
 
 
-def _actions(spec: Spec) -> list[float]:
-    """Returns the actions to try, as a scenario's constant has them: indices, or values."""
+def _actions(spec: Spec) -> list[Action]:
+    """Returns the actions to try, as a scenario's constant has them: indices, or values on a grid."""
     if spec.bounds is None:
         return [float(index) for index in range(len(spec.actions))]
-    return [float(value) for value in np.linspace(*spec.bounds, GRID)]
+    return _grid(spec.bounds)
 
 
-def _named(spec: Spec, action: float) -> str:
-    return f"{spec.actions[int(action)] if spec.bounds is None else action:.3g}"
+def _grid(bounds: Bounds) -> list[Action]:
+    """Returns continuous actions on a grid: `GRID` of one number, about as many in each direction of several."""
+    if len(bounds) == 1:
+        return [float(value) for value in np.linspace(*bounds[0], GRID)]
+    count = {2: 6, 3: 4}.get(len(bounds), 3)
+    return [tuple(map(float, each)) for each in itertools.product(*(np.linspace(*pair, count) for pair in bounds))]
 
 
 def _best(candidates: Sequence[Candidate], score: Score) -> tuple[int, float]:
@@ -160,11 +168,19 @@ def _constant(spec: Spec, score: Score) -> Rule:
     best, value = _best([Candidate(action) for action in tried], score)
     action = tried[best]
     if spec.bounds is not None:
-        low, high = tried[max(best - 1, 0)], tried[min(best + 1, len(tried) - 1)]
-        finer = [float(between) for between in np.linspace(low, high, GRID)]
+        finer = _grid(_around(np.atleast_1d(action), np.atleast_2d(np.array(tried).T), spec.bounds))
         index, better = _best([Candidate(between) for between in finer], score)
         action, value = (finer[index], better) if better > value else (action, value)
-    return Rule("constant", f"{spec.name} {_named(spec, action)} always", {"constant": action}, score=value)
+    return Rule("constant", f"{spec.name} {spec.action_name(action)} always", {"constant": action}, score=value)
+
+
+def _around(action: NDArray[np.float64], tried: NDArray[np.float64], bounds: Bounds) -> Bounds:
+    """Returns the bounds between the neighbours of `action` `[numbers]` among the values `[numbers, N]` tried."""
+    found = []
+    for number, values in zip(action, map(np.unique, tried), strict=True):
+        at = int(np.searchsorted(values, number))
+        found.append((float(values[max(at - 1, 0)]), float(values[min(at + 1, len(values) - 1)])))
+    return tuple(found)
 
 
 def _by_category(config: TrainConfig, spec: Spec, score: Score, constant: Rule) -> Rule:
@@ -174,15 +190,16 @@ def _by_category(config: TrainConfig, spec: Spec, score: Score, constant: Rule) 
         return Rule("by category", "an action per category", missing=missing)
     spec.column(column, "progress.shares")
     # Climbing ends where no single action improves: from two starts, of which one takes nothing for granted.
-    starts = dict.fromkeys((float(constant.policy["constant"]), _actions(spec)[0]))
-    occurring = _occurring(spec, score, column, [float(constant.policy["constant"])] * len(categories))
+    first: Action = constant.policy["constant"]
+    starts = dict.fromkeys((first, _actions(spec)[0]))
+    occurring = _occurring(spec, score, column, [first] * len(categories))
     climbed = [_climb(spec, score, column, [start] * len(categories), occurring) for start in starts]
     table, value = max(climbed, key=lambda each: each[1])
-    said = ", ".join(f"{categories[at]} {_named(spec, table[at])}" for at in occurring)
+    said = ", ".join(f"{categories[at]} {spec.action_name(table[at])}" for at in occurring)
     return Rule("by category", f"{spec.name} by {column}: {said}", {"by": column, "actions": table}, score=value)
 
 
-def _occurring(spec: Spec, score: Score, column: str, table: list[float]) -> list[int]:
+def _occurring(spec: Spec, score: Score, column: str, table: list[Action]) -> list[int]:
     """Returns the categories whose action matters: in others the largest and the smallest give exactly what `table`
     does.
     """
@@ -193,8 +210,8 @@ def _occurring(spec: Spec, score: Score, column: str, table: list[float]) -> lis
 
 
 def _climb(
-    spec: Spec, score: Score, column: str, table: list[float], occurring: Sequence[int]
-) -> tuple[list[float], float]:
+    spec: Spec, score: Score, column: str, table: list[Action], occurring: Sequence[int]
+) -> tuple[list[Action], float]:
     (value,) = score([Candidate((column, table))])
     for _ in range(ROUNDS):
         before = list(table)
@@ -209,12 +226,11 @@ def _climb(
 
 
 def _base(spec: Spec, score: Score) -> Rule:
-    base = json.loads(spec.canonical)["base"]
-    kind = base["kind"] if isinstance(base, dict) else base
-    if kind == "none":
+    first = spec.bases[0]
+    if first == "none":
         return Rule("base", "the base alone", missing="the spec has no base: nothing moves without actions")
     (value,) = score([Candidate(None)])
-    return Rule("base", f"{spec.name}'s base {kind} alone", "none", score=value)
+    return Rule("base", f"{spec.name}'s base {first} alone", "none", score=value)
 
 
 def _law(config: TrainConfig, spec: Spec, score: Score, constant: Rule) -> Rule:
@@ -223,12 +239,12 @@ def _law(config: TrainConfig, spec: Spec, score: Score, constant: Rule) -> Rule:
         missing = "the configuration names no parameters of a law (rules.law)"
         return Rule("law", "the tuned law", missing=missing)
     given = config.rules.law_action
-    action = float(constant.policy["constant"]) if given is None else float(spec.constant(given))
+    action = constant.policy["constant"] if given is None else spec.constant(given)
     ranges = Ranges.of(param_bounds(config), law, "rules.law")
     start = {name: spec.values(config.params)[name] for name in ranges.ranges}
-    if given is None and spec.bounds is not None:
-        ranges = Ranges({**ranges.ranges, ACTION: spec.bounds})
-        start[ACTION] = action
+    if given is None and spec.bounds is not None and spec.numbers == 1:
+        ranges = Ranges({**ranges.ranges, ACTION: spec.bounds[0]})
+        start[ACTION] = float(action)  # type: ignore[arg-type]
 
     def candidate(values: Mapping[str, float]) -> Candidate:
         params = {name: value for name, value in values.items() if name != ACTION}
@@ -241,6 +257,5 @@ def _law(config: TrainConfig, spec: Spec, score: Score, constant: Rule) -> Rule:
     said = "as the configuration has it"
     if best.values != start:
         said = ", ".join(f"{name} {number:.3g}" for name, number in found.params.items())
-    action, params = float(found.answers), dict(found.params)  # type: ignore[arg-type]
-    label = f"{spec.name}'s law, {said}, {_named(spec, action)} always"
-    return Rule("law", label, {"constant": action}, params, best.score)
+    label = f"{spec.name}'s law, {said}, {spec.action_name(found.answers)} always"  # type: ignore[arg-type]
+    return Rule("law", label, {"constant": found.answers}, dict(found.params), best.score)

@@ -16,6 +16,7 @@ from ccarena.policies.artifact import Artifact
 from ccarena.policies.bpf_runtime import BpfRuntime
 from ccarena.policies.c_runtime import CRuntime
 from ccarena.policies.integer import IntegerPolicy
+from ccarena.policies.interface import continuous
 from ccarena.policies.recording import Recording
 from ccarena.quic.decide import decide
 
@@ -75,7 +76,7 @@ def _rust(policy: Artifact, _: Recording) -> Maker:
 
     def decide(x: NDArray[np.float32], state: NDArray[Any]) -> NDArray[Any]:
         best, outputs = native.act(x, state)
-        return best if policy.interface.actions else outputs[:, 0]
+        return best if policy.interface.actions else continuous(outputs)
 
     return Maker(decide, native.state_len, np.float32)
 
@@ -143,8 +144,9 @@ def agreement(policy: Artifact, expected: NDArray[Any], actions: NDArray[Any]) -
     """Returns the share of `actions` that equal `expected`: the same index, or within `TOLERANCE` of the range."""
     if policy.interface.bounds is None:
         return float(np.mean(expected == actions))
-    low, high = policy.interface.bounds
-    return float(np.mean(np.abs(expected - actions) <= TOLERANCE * (high - low)))
+    low, high = np.array(policy.interface.bounds).T
+    apart = np.abs(np.subtract(expected, actions)).reshape(-1, len(low))
+    return float(np.mean((apart <= TOLERANCE * (high - low)).all(axis=1)))
 
 
 def _replay(runtime: Maker | Elsewhere, recording: Recording) -> tuple[NDArray[Any], float]:

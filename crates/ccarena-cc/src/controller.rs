@@ -118,6 +118,19 @@ impl TransportNeeds {
         Self { every_segment: false, rate_samples: false, owns_recovery: false, paces_each: false };
 }
 
+impl TransportNeeds {
+    /// The needs of either of two schemes.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            every_segment: self.every_segment || other.every_segment,
+            rate_samples: self.rate_samples || other.rate_samples,
+            owns_recovery: self.owns_recovery || other.owns_recovery,
+            paces_each: self.paces_each || other.paces_each,
+        }
+    }
+}
+
 impl Default for TransportNeeds {
     /// Everything is reported, and the transport steers recovery.
     fn default() -> Self {

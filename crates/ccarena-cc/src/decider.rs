@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::action::{Action, ActionError};
+use crate::action::{Action, ActionError, MOST_NUMBERS, Numbers};
 use crate::backends::Backend;
 use crate::bounded::{self, LARGEST_POLICY_BYTES};
 use crate::build_error::BuildError;
@@ -31,14 +31,14 @@ pub enum PolicySpec {
     Artifact(String),
     /// The same, inferred in integers ([`Program`]), as where there is no floating point.
     Integer(String),
-    /// Constant action: an index into discrete actions, or a continuous value.
-    Constant(f64),
+    /// Constant action: an index into discrete actions, or a value for each actuator.
+    Constant(Vec<f64>),
     /// Action for each category 0, 1, ... in a column of the report; the last one is also for larger categories.
     Table {
         /// The column.
         by: String,
         /// The actions.
-        actions: Vec<f64>,
+        actions: Vec<Vec<f64>>,
     },
     /// No decider: the base alone.
     Nobody,
@@ -304,7 +304,7 @@ impl Policies {
                 Decider::Policy(bound)
             }
             Some(PolicySpec::Constant(value)) => {
-                let action = learned.interface().action(*value).map_err(BindError::from)?;
+                let action = learned.interface().action(value).map_err(BindError::from)?;
                 learned.act(action, Time::ZERO).map_err(BindError::from)?;
                 Decider::Constant(action)
             }
@@ -353,7 +353,7 @@ impl Decider {
     ///
     /// # Errors
     /// If the scheme reports no such column, there is no action, or it takes one of them not.
-    pub fn table(by: &str, actions: &[f64], learned: &dyn LearnedController) -> Result<Self, BindError> {
+    pub fn table(by: &str, actions: &[Vec<f64>], learned: &dyn LearnedController) -> Result<Self, BindError> {
         Table::new(by, actions, learned).map(Self::Table)
     }
 
@@ -389,13 +389,13 @@ impl Decider {
 }
 
 impl Table {
-    fn new(by: &str, actions: &[f64], learned: &dyn LearnedController) -> Result<Self, BindError> {
+    fn new(by: &str, actions: &[Vec<f64>], learned: &dyn LearnedController) -> Result<Self, BindError> {
         let interface = learned.interface();
         let column = interface.report.iter().position(|name| name == by).filter(|_| !actions.is_empty());
         let columns = || interface.report.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let column =
             column.ok_or_else(|| BindError::Table { by: by.into(), actions: actions.len(), columns: columns() })?;
-        let actions = actions.iter().map(|&value| interface.action(value)).collect::<Result<Vec<_>, _>>()?;
+        let actions = actions.iter().map(|numbers| interface.action(numbers)).collect::<Result<Vec<_>, _>>()?;
         let taken = vec![false; actions.len()];
         Ok(Self { column, actions, report: vec![0.0; interface.report.len()], taken })
     }
@@ -418,14 +418,14 @@ impl BoundPolicy {
         in_integers: bool,
     ) -> Result<Self, BindError> {
         let (interface, trained) = (learned.interface(), policy.trained());
-        let trained = trained.spec.interface();
-        if trained.digest != interface.digest {
+        let own = trained.spec.interface();
+        if own.digest != interface.digest {
             let name = |interface: &Interface| format!("{} ({})", interface.name, interface.digest);
-            return Err(BindError::Spec { file: file.into(), found: name(trained), expected: name(interface) });
+            return Err(BindError::Spec { file: file.into(), found: name(own), expected: name(interface) });
         }
         let (entries, actions) = (trained.observation_len, &trained.actions);
-        let bounds = if actions.is_empty() { trained.bounds } else { interface.bounds };
-        if entries != interface.observation_len || *actions != interface.actions || bounds != interface.bounds {
+        let bounds = interface.continuous().unwrap_or_default();
+        if entries != interface.observation_len || *actions != interface.actions || trained.bounds != bounds {
             return Err(BindError::Shape { file: file.into() });
         }
         let observation = vec![0.0; interface.observation_len];
@@ -442,8 +442,11 @@ impl BoundPolicy {
         learned.observe(&mut self.observation);
         self.was_outside = self.policy.observed().map(|observed| observed.is_outside(&self.observation));
         // Inference refuses observations of another length, which `new` rules out, and such that are not finite.
-        let neutral =
-            || if self.policy.trained().actions.is_empty() { Action::Continuous(0.0) } else { Action::Discrete(0) };
+        let width = self.policy.trained().bounds.len();
+        let neutral = || match width {
+            0 => Action::Discrete(0),
+            width => Action::Continuous(Numbers::of(&[0.0; MOST_NUMBERS][..width.min(MOST_NUMBERS)])),
+        };
         let action = match &mut self.memory {
             Inference::Float32(scratch) => self.policy.action(&self.observation, scratch),
             Inference::Integer(memory) => {
@@ -529,8 +532,10 @@ mod tests {
             assert!(error.contains(expected), "{error}");
         };
         refused(None, "missing; the scheme is learned");
-        refused(Some(PolicySpec::Constant(15.0)), "expected an index from 0 to 14");
-        let table = |by: &str, actions: &[f64]| Some(PolicySpec::Table { by: by.into(), actions: actions.into() });
+        refused(Some(PolicySpec::Constant(vec![15.0])), "expected an index from 0 to 14");
+        let table = |by: &str, actions: &[f64]| {
+            Some(PolicySpec::Table { by: by.into(), actions: actions.iter().map(|action| vec![*action]).collect() })
+        };
         refused(
             table("zones", &[1.0]),
             "by \"zones\", 1 actions: expected at least one action, and one of the report's",

@@ -41,6 +41,8 @@ pub struct Config {
     pub initial_window: u32,
     /// Start in slow start (or the scheme's equivalent).
     pub slow_start: bool,
+    /// State of the connection, if another scheme ran it before; `initial_window` is then its present window.
+    pub carried: Option<Carried>,
     /// Seed for schemes that randomise.
     pub seed: u64,
     /// Rate that the application wants, for schemes that signal it.
@@ -57,12 +59,22 @@ pub struct Config {
     pub rules: Option<Arc<Rules>>,
 }
 
+/// State that stays with a connection when its scheme changes, as in Linux's `tcp_sock`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Carried {
+    /// Slow-start threshold in segments (`snd_ssthresh`).
+    pub threshold: u32,
+    /// Window of the connection's start in segments, from which it restarts after silence (`tcp_init_cwnd`).
+    pub restart_window: u32,
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
             mss: 1448,
             initial_window: 10,
             slow_start: true,
+            carried: None,
             seed: 0,
             desired_rate: Rate(10_000_000_000),
             header_bytes: 52,

@@ -148,9 +148,9 @@ fn run(scheme: &str, params: &[(&str, f64)], calm: bool) -> Value {
             // Most decisions are answered, some are not, as when an environment is late.
             if numbers.chance(90) {
                 let learned = flow.controller.learned().unwrap();
-                let (actions, (low, high)) = (learned.interface().actions.len() as u64, learned.interface().bounds);
+                let (actions, (low, high)) = (learned.interface().actions.len() as u64, learned.interface().bounds[0]);
                 let action = match actions {
-                    0 => Action::Continuous(low + (high - low) * numbers.below(1001) as f32 / 1000.0),
+                    0 => Action::Continuous((low + (high - low) * numbers.below(1001) as f32 / 1000.0).into()),
                     n => Action::Discrete(numbers.below(n) as u32),
                 };
                 learned.act(action, now).unwrap();

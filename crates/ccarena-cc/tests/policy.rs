@@ -505,12 +505,12 @@ fn continuous() -> Parts {
 fn a_continuous_policy_acts_within_its_bounds() {
     let policy = Policy::from_bytes(&continuous().bytes()).unwrap();
     let mut scratch = policy.scratch();
-    assert_eq!((policy.trained().bounds, policy.outputs()), ((-0.5, 2.0), 1));
+    assert_eq!((&policy.trained().bounds[..], policy.outputs()), (&[(-0.5, 2.0)][..], 1));
     for (seen, output) in [(0.0, 0.1), (0.6, -0.2), (1.0, -0.4), (9.0, -0.4), (-1.0, 0.1_f32)] {
         let mut observation = [0.0; 70];
         observation[9] = seen;
         match policy.action(&observation, &mut scratch).unwrap() {
-            Action::Continuous(a) => assert!((a - (3.0 * output.tanh()).max(-0.5)).abs() < 1e-6, "{seen}: {a}"),
+            Action::Continuous(a) => assert!((a[0] - (3.0 * output.tanh()).max(-0.5)).abs() < 1e-6, "{seen}: {a:?}"),
             other => panic!("{other:?}"),
         }
     }

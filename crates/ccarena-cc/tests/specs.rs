@@ -4,10 +4,12 @@
 mod common;
 
 use ccarena_cc::backends::Backend;
-use ccarena_cc::learned::actuators::{ACTUATORS, ActuatorEntry};
-use ccarena_cc::learned::bases::BASES;
+use ccarena_cc::learned::actuators::{ACTUATORS, ActuatorEntry, Takes};
+use ccarena_cc::learned::bases::{BASES, Lever};
 use ccarena_cc::learned::clocks::CLOCKS;
+use ccarena_cc::learned::monitor::Parts;
 use ccarena_cc::learned::{Spec, shipped, signals};
+use ccarena_cc::schemes::ALL;
 use ccarena_cc::{Config, FlowSetting, Param, Rate};
 use common::{Flow, operation};
 use proptest::prelude::*;
@@ -58,7 +60,7 @@ fn a_spec_says_what_it_observes_reports_and_takes() {
     let spec = read(&small()).unwrap();
     let interface = spec.interface();
     assert_eq!(interface.labels(), ["throughput_ratio[3]", "recent", "taste", "goal"]);
-    assert_eq!((interface.observation_len, interface.bounds), (6, (-1.0, 1.0)));
+    assert_eq!((interface.observation_len, &interface.bounds[..]), (6, &[(-1.0, 1.0)][..]));
     assert_eq!(interface.report, ["throughput_mbps", "median_ms"]);
     let taste = &interface.observation[2];
     assert_eq!((taste.low, taste.high, taste.clip), (0.0, 1.0, (0.0, 1.0)));
@@ -422,6 +424,94 @@ fn the_start_of_a_flow_is_part_of_the_digest_where_it_is_given() {
 }
 
 #[test]
+fn several_actuators_and_schemes_are_checked() {
+    let pair = json!([{"kind": "window_exp2"}, {"kind": "pacing_gain"}]);
+    let over = |base: Value, act: Value| {
+        let mut spec = with("/base", base);
+        spec["act"] = act;
+        spec["params"].as_object_mut().unwrap().remove("delta");
+        spec
+    };
+    let discrete = json!([
+        {"kind": "window_ops", "ops": ["/2", "+0", "*2"]},
+        {"kind": "cap", "levels": [1, 2]},
+        {"kind": "choice"},
+    ]);
+    let schemes = json!({"schemes": ["cubic", {"scheme": "copa", "delta": 0.1}]});
+    let spec = read(&over(schemes.clone(), discrete.clone())).unwrap();
+    let interface = spec.interface();
+    assert_eq!((interface.actions.len(), &interface.bounds[..]), (12, &[(0.0, 11.0)][..]));
+    assert_eq!(interface.action_names[..3], ["/2, 1, cubic", "/2, 1, copa@delta=0.1", "/2, 2, cubic"]);
+    assert_eq!(read(&spec.to_json()).unwrap().interface().digest, interface.digest);
+    let spec = read(&over(json!({"scheme": "bbr"}), pair.clone())).unwrap();
+    assert_eq!(spec.interface().bounds, [(-2.0, 2.0), (0.5, 2.0)]);
+    let mut standard = over(json!({"scheme": "bbr"}), pair.clone());
+    standard.as_object_mut().unwrap().remove("report");
+    let standard = read(&standard).unwrap();
+    assert_eq!(standard.interface().report[..2], ["last_window_exp2", "last_pacing_gain"]);
+
+    let mut unnamed = over(json!({"scheme": "bbr"}), pair.clone());
+    unnamed["observe"]["signals"][0] = json!("last_action");
+    let mut asking = over(json!({"scheme": "xcp"}), json!("window_exp2"));
+    asking["observe"]["signals"][0] = json!("twnd_packets");
+    for (document, expected) in [
+        (
+            over(json!("none"), json!([{"kind": "window"}])),
+            "act: got [{\"kind\":\"window\"}]; expected an actuator, or a list of 2 to 4",
+        ),
+        (
+            over(json!("none"), json!(["window", "window_exp2"])),
+            "act[1]: got \"window_exp2\"; expected an actuator beside \"window\"; \"window_exp2\" moves what that one moves",
+        ),
+        (
+            over(json!("none"), json!(["rate", "pacing_gain"])),
+            "act[1]: got \"pacing_gain\"; expected an actuator beside \"rate\"",
+        ),
+        (
+            over(schemes.clone(), json!(["choice", "cap"])),
+            "act[1]: got \"cap\"; expected discrete actions as \"choice\" has: the actions of a list are all",
+        ),
+        (
+            over(schemes.clone(), json!([{"kind": "cap", "levels": (1..200).collect::<Vec<_>>()}, "choice"])),
+            "act: got [",
+        ),
+        (over(schemes.clone(), json!({"kind": "choice", "levels": [1, 2]})), "act.levels: got [1,2]; expected null"),
+        (
+            over(json!({"scheme": "bbr"}), json!("choice")),
+            "base: got {\"scheme\":\"bbr\"}; expected a base of which \"choice\" moves something: {\"schemes\": [NAME",
+        ),
+        (over(json!({"scheme": "bbrr"}), pair.clone()), "base.scheme: unknown scheme \"bbrr\"; did you mean \"bbr\"?"),
+        (
+            over(json!({"scheme": "orca"}), pair.clone()),
+            "base.scheme: unknown scheme \"orca\"; expected one of abc, bbr",
+        ),
+        (
+            over(json!({"scheme": "remy"}), pair.clone()),
+            "base.scheme: got \"remy\"; expected a scheme without a rule file",
+        ),
+        (over(json!({"scheme": "copa", "delt": 1}), pair.clone()), "base.delt: unknown field \"delt\""),
+        (over(json!({"scheme": "copa", "delta": -1}), pair.clone()), "base.delta: got -1; expected a number from"),
+        (over(json!({"schemes": ["bbr"]}), json!("choice")), "base.schemes: got [\"bbr\"]; expected a list of 2 to 16"),
+        (
+            over(json!({"schemes": ["bbr", "xcp"]}), json!("choice")),
+            "base.schemes[1]: got \"xcp\"; expected a scheme that asks routers for nothing",
+        ),
+        (
+            over(json!({"schemes": ["bbr", "bbr"]}), json!("choice")),
+            "base.schemes[1]: got \"bbr\"; expected another scheme than those before",
+        ),
+        (
+            unnamed,
+            "observe.signals[0].action: missing; expected the actuator whose action it is: window_exp2, pacing_gain",
+        ),
+        (asking, "base: got {\"scheme\":\"xcp\"}; expected a scheme that asks routers for nothing"),
+    ] {
+        let error = read(&document).unwrap_err();
+        assert!(error.starts_with(expected), "{error}\nexpected {expected}");
+    }
+}
+
+#[test]
 fn parameters_are_checked_when_a_flow_is_built() {
     let spec = read(&small()).unwrap();
     let refused = |name: &str, value: f64| {
@@ -458,21 +548,23 @@ struct Choice {
     actuator: usize,
     base: usize,
     levels: bool,
+    several: bool,
     options: Vec<f64>,
     signals: Vec<(usize, usize, u8)>,
 }
 
 fn choice() -> impl Strategy<Value = Choice> {
     (
-        (any::<u16>(), any::<u16>(), any::<u16>(), any::<bool>()),
+        (any::<u16>(), any::<u16>(), any::<u16>(), any::<bool>(), any::<bool>()),
         prop::collection::vec(0.0..=1.0, 12),
         prop::collection::vec((any::<u16>(), 1..6_usize, any::<u8>()), 1..12),
     )
-        .prop_map(|((clock, actuator, base, levels), options, signals)| Choice {
+        .prop_map(|((clock, actuator, base, levels, several), options, signals)| Choice {
             clock: clock.into(),
             actuator: actuator.into(),
             base: base.into(),
             levels,
+            several,
             options,
             signals: signals.into_iter().map(|(signal, history, kind)| (signal.into(), history, kind)).collect(),
         })
@@ -486,14 +578,13 @@ fn chosen(kind: &str, options: &[Param], fractions: &[f64]) -> Map<String, Value
     fields
 }
 
-fn actions(actuator: &ActuatorEntry, levels: bool) -> (&'static str, Value) {
+fn actions(actuator: &ActuatorEntry, levels: bool) -> Option<(&'static str, Value)> {
     let (low, high) = actuator.bounds;
-    if actuator.takes_ops {
-        ("ops", json!(["/2", "-10", "+0", "+10", "*2", "*1000000", "-1000000"]))
-    } else if levels {
-        ("levels", json!([low, low + (high - low) / 3.0, high]))
-    } else {
-        ("bounds", json!([low, high]))
+    match actuator.takes {
+        Takes::Schemes => None,
+        Takes::Operations => Some(("ops", json!(["/2", "-10", "+0", "+10", "*2", "*1000000", "-1000000"]))),
+        Takes::Numbers if levels => Some(("levels", json!([low, low + (high - low) / 3.0, high]))),
+        Takes::Numbers => Some(("bounds", json!([low, high]))),
     }
 }
 
@@ -515,12 +606,64 @@ fn derived_of(item: &Value, signal: &signals::Signal, kind: u8) -> Value {
     value
 }
 
+/// Names of the schemes that are bases; remy needs a rule file.
+fn scheme_names() -> Vec<&'static str> {
+    ALL.iter().filter(|scheme| !scheme.rules).map(|scheme| scheme.name).collect()
+}
+
+/// A base on which `lever` moves something, with options anywhere in their bounds.
+fn random_base(lever: Lever, choice: usize, fractions: &[f64]) -> Value {
+    let schemes = scheme_names();
+    let one = |k: usize| {
+        let entry = ALL.iter().find(|scheme| scheme.name == schemes[k % schemes.len()]).unwrap();
+        let mut fields = chosen("", entry.params, fractions);
+        fields.remove("kind");
+        fields.insert("scheme".into(), json!(entry.name));
+        Value::Object(fields)
+    };
+    let kinds: Vec<_> = BASES.iter().filter(|base| base.has(lever)).collect();
+    let choosable: Vec<&str> = schemes.iter().copied().filter(|name| !["abc", "xcp"].contains(name)).collect();
+    let several = || {
+        let list: Vec<&str> = (0..3).map(|k| choosable[(choice / 7 + k * 5) % choosable.len()]).collect();
+        json!({"schemes": list})
+    };
+    match (lever, choice % 3) {
+        (Lever::Choice, _) => several(),
+        (Lever::Rate | Lever::Alpha, _) | (_, 0) => {
+            let base = kinds[choice / 3 % kinds.len()];
+            chosen(base.name, base.options, fractions).into()
+        }
+        (_, 1) => one(choice / 3),
+        _ => several(),
+    }
+}
+
+/// Actuators that every base takes.
+const EXTRA: [&ActuatorEntry; 2] = [&ACTUATORS[1], &ACTUATORS[3]];
+
+/// `value` with the actuator of each action that it observes, if that has to be named.
+fn named(value: Value, act: &Value) -> Value {
+    let Value::Array(acts) = act else { return value };
+    match value {
+        Value::Object(fields) => {
+            let mut fields: Map<String, Value> = fields.into_iter().map(|(key, x)| (key, named(x, act))).collect();
+            if fields.get("signal").is_some_and(|signal| ["last_action", "action_before"].iter().any(|n| signal == n)) {
+                fields.insert("action".into(), acts[acts.len() - 1]["kind"].clone());
+            }
+            Value::Object(fields)
+        }
+        Value::Array(items) => items.into_iter().map(|item| named(item, act)).collect(),
+        other => other,
+    }
+}
+
 fn random_document(choice: &Choice) -> Value {
     let clock = &CLOCKS[choice.clock % CLOCKS.len()];
     let actuator = &ACTUATORS[choice.actuator % ACTUATORS.len()];
-    let fitting: Vec<_> = BASES.iter().filter(|b| b.levers.contains(&actuator.lever)).collect();
-    let base = fitting[choice.base % fitting.len()];
-    let all: Vec<_> = signals::all().collect();
+    let base = random_base(actuator.lever, choice.base, &choice.options[3..]);
+    // A scheme that asks routers itself gets no advertised rate.
+    let asks = ["abc", "xcp"].iter().any(|name| base["scheme"] == json!(name));
+    let all: Vec<_> = signals::all().filter(|signal| !asks || !signal.parts.has(Parts::ADVERTISED)).collect();
     let items: Vec<Value> = choice
         .signals
         .iter()
@@ -548,13 +691,29 @@ fn random_document(choice: &Choice) -> Value {
         })
         .collect();
     let mut act = chosen(actuator.name, actuator.options, &choice.options);
-    let (field, value) = actions(actuator, choice.levels);
-    act.insert(field.into(), value);
+    let own = actions(actuator, choice.levels);
+    let discrete = own.as_ref().is_none_or(|(field, _)| *field != "bounds");
+    act.extend(own.map(|(field, value)| (field.to_string(), value)));
+    // The levers of every base go with those that are not the rate's.
+    let more: Vec<Value> = EXTRA
+        .iter()
+        .filter(|extra| choice.several && actuator.lever != Lever::Rate && extra.name != actuator.name)
+        .map(|extra| {
+            let (field, value) = actions(extra, discrete).unwrap();
+            json!({"kind": extra.name, field: value})
+        })
+        .collect();
+    let act: Value = match more.is_empty() {
+        true => act.into(),
+        false => std::iter::once(act.into()).chain(more).collect(),
+    };
+    let items: Vec<Value> = items.into_iter().map(|item| named(item, &act)).collect();
+    let columns: Vec<Value> = columns.into_iter().map(|item| named(item, &act)).collect();
     json!({
         "learned": 1, "name": "random", "inputs": {"taste": {"default": 0.5, "min": 0, "max": 1}},
         "clock": chosen(clock.name, clock.options, &choice.options),
         "act": act,
-        "base": chosen(base.name, base.options, &choice.options[3..]),
+        "base": base,
         "observe": {"signals": items},
         "report": columns,
     })

@@ -201,7 +201,7 @@ fn daemon(words: &[&str]) -> Done {
         match word {
             "--scheme" => set_scheme(&mut service, value(word, &mut rest)?)?,
             "--policy" => service.policy = Some(PolicySpec::Artifact(value(word, &mut rest)?.into())),
-            "--action" => service.policy = Some(PolicySpec::Constant(number(word, &mut rest)?)),
+            "--action" => service.policy = Some(PolicySpec::Constant(vec![number(word, &mut rest)?])),
             "--weight" => service.config.weight = number(word, &mut rest)?,
             "--desired-mbps" => service.config.desired_rate = Rate::from_mbps(number(word, &mut rest)?),
             "--param" => {

@@ -139,7 +139,7 @@ fn in_rust(policy: &Policy, params: &BTreeMap<String, f64>, seed: u64) -> (Vec<D
             learned.observe(&mut seen);
             let action = if trained.actions.is_empty() {
                 value = draw(4001) as f32 / 1000.0 - 2.0;
-                Action::Continuous(value)
+                Action::Continuous(value.into())
             } else {
                 let index = draw(trained.actions.len() as u64) as u32;
                 value = trained.actions[index as usize];

@@ -327,6 +327,7 @@ impl Scenario {
             mss,
             initial_window: flow.initial_window,
             slow_start: flow.slow_start,
+            carried: None,
             seed: derive(self.seed, Purpose::Controller, index as u64),
             desired_rate: flow.desired.first().map_or(Config::default().desired_rate, |d| d.1),
             header_bytes: flow.header_bytes,

@@ -2,8 +2,8 @@
 
 use ccarena_cc::Spec;
 use ccarena_cc::backends::Backend;
-use ccarena_cc::learned::actuators::ACTUATORS;
-use ccarena_cc::learned::bases::{BASES, Lever};
+use ccarena_cc::learned::actuators::{ACTUATORS, Takes};
+use ccarena_cc::learned::bases::{BASES, EVERYWHERE, Lever};
 use ccarena_cc::learned::clocks::CLOCKS;
 use ccarena_cc::learned::derived::FORMS;
 use ccarena_cc::learned::{Interface, ParamSpec, shipped, signals};
@@ -35,14 +35,14 @@ pub fn interface(interface: &Interface) -> Value {
     };
     let input =
         |p: &ParamSpec| (p.name.clone(), json!({"default": p.default, "min": p.min, "max": p.max, "doc": p.doc}));
-    let continuous = interface.actions.is_empty();
     json!({
         "name": interface.name,
         "digest": interface.digest,
         "observation": entries,
         "observation_len": interface.observation_len,
         "actions": interface.actions,
-        "bounds": continuous.then_some([interface.bounds.0, interface.bounds.1]),
+        "action_names": interface.action_names,
+        "bounds": interface.continuous(),
         "report": interface.report,
         "privileged": PRIVILEGED,
         "params": interface.params.iter().filter(|p| !p.input).map(param).collect::<Vec<_>>(),
@@ -123,10 +123,11 @@ fn actuators(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
         .iter()
         .map(|a| {
             let mut value = piece(a.name, a.doc, a.source, a.options, a.kernel);
+            value["takes"] = json!(takes(a.takes));
             value["unit"] = json!(a.unit);
             value["moves"] = json!(moves(a.lever));
-            value["bounds"] = json!((!a.takes_ops).then_some([a.bounds.0, a.bounds.1]));
-            value["range"] = json!((!a.takes_ops).then_some([a.range.0, a.range.1]));
+            value["bounds"] = json!((a.takes == Takes::Numbers).then_some([a.bounds.0, a.bounds.1]));
+            value["range"] = json!((a.takes == Takes::Numbers).then_some([a.range.0, a.range.1]));
             to_python(py, &value)
         })
         .collect()
@@ -139,10 +140,18 @@ fn bases(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
         .iter()
         .map(|b| {
             let mut value = piece(b.name, b.doc, b.source, b.options, b.kernel);
-            value["moves"] = json!(b.levers.iter().copied().map(moves).collect::<Vec<_>>());
+            value["moves"] = json!(b.levers.iter().chain(EVERYWHERE).copied().map(moves).collect::<Vec<_>>());
             to_python(py, &value)
         })
         .collect()
+}
+
+fn takes(takes: Takes) -> &'static str {
+    match takes {
+        Takes::Numbers => "numbers",
+        Takes::Operations => "operations",
+        Takes::Schemes => "schemes",
+    }
 }
 
 fn moves(lever: Lever) -> &'static str {
@@ -150,6 +159,9 @@ fn moves(lever: Lever) -> &'static str {
         Lever::Window => "window",
         Lever::Rate => "rate",
         Lever::Alpha => "alpha",
+        Lever::Pacing => "pacing",
+        Lever::Cap => "cap",
+        Lever::Choice => "choice",
     }
 }
 

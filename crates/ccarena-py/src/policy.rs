@@ -48,7 +48,7 @@ impl Policy {
     }
 
     /// `act(observations: float32[n, len], state: float32[n, state_len] | None) -> (actions: int64[n], logits:
-    /// float32[n, actions])`; where actions are continuous, `(zeros, actions: float32[n, 1])`. `state` goes to the next one;
+    /// float32[n, actions])`; where actions are continuous, `(zeros, actions: float32[n, numbers])`. `state` goes to the next one;
     /// without it every row starts from zeros.
     #[pyo3(signature = (observations, state=None))]
     #[expect(clippy::type_complexity, reason = "a pair of arrays")]

@@ -118,7 +118,7 @@ fn schemes(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
                 entry["observation_len"] = json!(interface.observation_len);
                 entry["observation_entries"] = json!(interface.labels());
                 entry["actions"] = json!(interface.actions);
-                entry["bounds"] = json!([interface.bounds.0, interface.bounds.1]);
+                entry["bounds"] = json!(interface.bounds);
                 entry["report"] = json!(interface.report);
                 entry["digest"] = json!(interface.digest);
                 entry["source"] = json!(spec.source);

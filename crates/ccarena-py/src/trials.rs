@@ -17,16 +17,32 @@ use crate::{errors, worlds};
 #[derive(FromPyObject)]
 enum Given<'py> {
     Policy(Bound<'py, Policy>),
-    Constant(f64),
-    Table(String, Vec<f64>),
+    Constant(Numbers),
+    Table(String, Vec<Numbers>),
+}
+
+/// An action: an index or a value, or a value for each actuator.
+#[derive(FromPyObject)]
+enum Numbers {
+    One(f64),
+    Several(Vec<f64>),
+}
+
+impl From<Numbers> for Vec<f64> {
+    fn from(numbers: Numbers) -> Self {
+        match numbers {
+            Numbers::One(number) => vec![number],
+            Numbers::Several(numbers) => numbers,
+        }
+    }
 }
 
 impl Given<'_> {
     fn answers(self) -> Answers {
         match self {
             Given::Policy(policy) => Answers::Policy(Arc::clone(&policy.get().0)),
-            Given::Constant(value) => Answers::Constant(value),
-            Given::Table(by, actions) => Answers::Table(by, actions),
+            Given::Constant(numbers) => Answers::Constant(numbers.into()),
+            Given::Table(by, actions) => Answers::Table(by, actions.into_iter().map(Into::into).collect()),
         }
     }
 }

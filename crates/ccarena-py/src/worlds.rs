@@ -80,7 +80,7 @@ impl VecWorlds {
         self.0.limit_episodes(decisions);
     }
 
-    /// `step(actions: float32[n], observations, reports, truncated, final_observations, privileged=None, held=None)`: to the next
+    /// `step(actions: float32[n * numbers], observations, reports, truncated, final_observations, privileged=None, held=None)`: to the next
     /// decision of every learner that is not held; fills the arrays. The GIL is released meanwhile.
     #[pyo3(signature = (actions, observations, reports, truncated, final_observations, privileged=None, held=None))]
     #[expect(clippy::too_many_arguments, reason = "an array each")]
@@ -117,7 +117,8 @@ impl VecWorlds {
     }
 
     /// rollout(policy, noise, spread, observations, drawn, reports, truncated, final_observations, following, privileged=None):
-    /// every world runs as many decisions as `drawn` [worlds, steps, learners] has room for, without Python in between.
+    /// every world runs as many decisions as `drawn` [worlds, steps, learners, numbers] has room for, without Python in
+    /// between; `spread` [numbers] is empty if actions are discrete.
     #[pyo3(signature = (policy, noise, spread, observations, drawn, reports, truncated, final_observations, following, privileged=None))]
     #[expect(clippy::too_many_arguments, reason = "an array each")]
     fn rollout(
@@ -125,7 +126,7 @@ impl VecWorlds {
         py: Python<'_>,
         policy: &Policy,
         noise: PyReadonlyArrayDyn<'_, f32>,
-        spread: f32,
+        spread: PyReadonlyArray1<'_, f32>,
         mut observations: PyReadwriteArrayDyn<'_, f32>,
         mut drawn: PyReadwriteArrayDyn<'_, f32>,
         mut reports: PyReadwriteArrayDyn<'_, f32>,
@@ -140,10 +141,9 @@ impl VecWorlds {
         if digest != expected {
             return Err(errors::policy(format!("a policy for the spec {digest}; expected one for {expected}")));
         }
-        let bounds = trained.actions.is_empty().then_some(trained.bounds);
-        let draw = Draw { noise: noise.as_slice()?, spread, bounds };
+        let draw = Draw { noise: noise.as_slice()?, spread: spread.as_slice()?, bounds: &trained.bounds };
         let drawn = drawn.as_slice_mut()?;
-        let steps = drawn.len() / (self.0.len() * self.0.learners());
+        let steps = drawn.len() / (self.0.len() * self.0.learners() * trained.bounds.len().max(1));
         let out = RolloutOut {
             observations: observations.as_slice_mut()?,
             drawn,
@@ -233,7 +233,7 @@ impl SharedWorld {
         Ok(PyArray1::from_vec(py, out))
     }
 
-    /// `step(actions: float32[learners]) -> (reports per learner: list of float32[k, report], privileged: float32[learners,
+    /// `step(actions: float32[learners * numbers]) -> (reports per learner: list of float32[k, report], privileged: float32[learners,
     /// columns], over: bool)`
     #[expect(clippy::type_complexity, reason = "three things of one step")]
     fn step<'py>(

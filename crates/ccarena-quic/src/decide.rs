@@ -32,7 +32,7 @@ pub enum DecideError {
 struct Recorded<'a> {
     interface: &'a Arc<Interface>,
     row: &'a [f32],
-    action: f32,
+    action: &'a mut [f32],
 }
 
 impl LearnedController for Recorded<'_> {
@@ -55,10 +55,10 @@ impl LearnedController for Recorded<'_> {
     }
 
     fn act(&mut self, action: Action, _: Time) -> Result<(), ActionError> {
-        self.action = match action {
-            Action::Discrete(index) => index as f32,
-            Action::Continuous(value) => value,
-        };
+        match action {
+            Action::Discrete(index) => self.action.fill(index as f32),
+            Action::Continuous(values) => self.action.copy_from_slice(&values),
+        }
         Ok(())
     }
 }
@@ -66,7 +66,7 @@ impl LearnedController for Recorded<'_> {
 /// Reads a recording from `input` and writes what the policy in `file` decides to `out`.
 ///
 /// In: a line of JSON with `decisions` and `flows`, then for each decision of each flow a byte, one where the flow begins,
-/// then the observations as f32. Out: a line of JSON with `ns_per_decision`, then the actions as f32. Little-endian.
+/// then the observations as f32. Out: a line of JSON with `ns_per_decision`, then the numbers of each action as f32. Little-endian.
 ///
 /// # Errors
 /// If the policy cannot be used, or the recording is not one for it.
@@ -95,7 +95,8 @@ pub fn decide(file: &str, input: &mut dyn Read, out: &mut dyn Write) -> Result<(
     let (starts, values) = bytes.split_at(rows);
     let values: Vec<f32> =
         values.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap_or_default())).collect();
-    let (mut actions, mut quickest) = (vec![0_f32; rows], u64::MAX);
+    let width = interface.width();
+    let (mut actions, mut quickest) = (vec![0_f32; rows * width], u64::MAX);
     for _ in 0..ROUNDS {
         let mut deciders = vec![fresh.clone(); flows];
         let begun = clock::thread_cpu();
@@ -104,9 +105,8 @@ pub fn decide(file: &str, input: &mut dyn Read, out: &mut dyn Write) -> Result<(
             if starts[at] != 0 {
                 *decider = fresh.clone();
             }
-            let mut recorded = Recorded { interface: &interface, row, action: 0.0 };
-            decider.decide(&mut recorded, Time::ZERO);
-            actions[at] = recorded.action;
+            let action = &mut actions[at * width..][..width];
+            decider.decide(&mut Recorded { interface: &interface, row, action }, Time::ZERO);
         }
         quickest = quickest.min(clock::thread_cpu().0 - begun.0);
     }

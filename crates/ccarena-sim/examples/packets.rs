@@ -344,7 +344,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let mut case = scenario(link, Limit::Bdp(1.0), 10, 1, scheme.name);
             // A learned scheme decides all the time, always the same.
             case.flows[0].policy =
-                scheme.learned.then_some(PolicySpec::Constant(if scheme.name == "aurora" { 0.1 } else { 0.0 }));
+                scheme.learned.then_some(PolicySpec::Constant(vec![if scheme.name == "aurora" { 0.1 } else { 0.0 }]));
             let rate = measure(&case, 1_000_000, &heap)?;
             sheet.rate(&format!("scheme-{}", scheme.name), &name, rate, &Goal::None, Some(scheme.name))?;
         }

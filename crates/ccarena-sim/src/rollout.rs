@@ -15,18 +15,27 @@ pub struct Draw<'a> {
     /// Noise added to each answer, `[worlds, steps, learners, outputs]`. Of discrete actions the
     /// one with the largest sum is taken: with Gumbel noise this is a sample of the softmax.
     pub noise: &'a [f32],
-    /// Factor of the noise for continuous actions.
-    pub spread: f32,
-    /// Bounds that a continuous sum y is squashed into, as low + (high - low) (1 + tanh y) / 2; none for discrete actions.
-    pub bounds: Option<(f32, f32)>,
+    /// Factor of the noise for each number of a continuous action.
+    pub spread: &'a [f32],
+    /// Bounds that the sums y of a continuous action are squashed into, each as low + (high - low) (1 + tanh y) / 2; empty
+    /// for discrete actions.
+    pub bounds: &'a [(f32, f32)],
 }
 
 impl Draw<'_> {
-    /// Returns the draw (an index, or y), and the action that it stands for.
-    fn of(&self, answer: &[f32], noise: &[f32]) -> (f32, f32) {
-        if let Some((low, high)) = self.bounds {
-            let y = answer[0] + noise[0] * self.spread;
-            return (y, low + (high - low) * (0.5 + 0.5 * y.tanh()));
+    /// Numbers of a draw.
+    fn width(&self) -> usize {
+        self.bounds.len().max(1)
+    }
+
+    /// Writes the draw (an index, or y), and the action that it stands for.
+    fn write(&self, answer: &[f32], noise: &[f32], drawn: &mut [f32], action: &mut [f32]) {
+        for (k, (low, high)) in self.bounds.iter().enumerate() {
+            let y = answer[k] + noise[k] * self.spread[k];
+            (drawn[k], action[k]) = (y, low + (high - low) * (0.5 + 0.5 * y.tanh()));
+        }
+        if !self.bounds.is_empty() {
+            return;
         }
         let (mut best, mut most) = (0, f32::NEG_INFINITY);
         for (index, (x, noise)) in answer.iter().zip(noise).enumerate() {
@@ -34,7 +43,7 @@ impl Draw<'_> {
                 (best, most) = (index, x + noise);
             }
         }
-        (best as f32, best as f32)
+        (drawn[0], action[0]) = (best as f32, best as f32);
     }
 }
 
@@ -42,7 +51,7 @@ impl Draw<'_> {
 pub struct RolloutOut<'a> {
     /// Observations of the decisions; `[.., observation_len]`.
     pub observations: &'a mut [f32],
-    /// Draws: indices of discrete actions, continuous ones before they are squashed.
+    /// Draws: indices of discrete actions, continuous ones before they are squashed; `[.., numbers]`.
     pub drawn: &'a mut [f32],
     /// Reports of the finished intervals; `[.., report_len]`.
     pub reports: &'a mut [f32],
@@ -83,11 +92,12 @@ impl Worlds {
     ) -> Result<(), WorldError> {
         let (width, report, learners) =
             (self.interface().observation_len, self.interface().report.len(), self.learners());
-        let (decisions, outputs) = (self.len() * steps * learners, policy.outputs());
+        let (decisions, outputs, numbers) = (self.len() * steps * learners, policy.outputs(), draw.width());
         for (name, found, expected) in [
             ("noise", draw.noise.len(), decisions * outputs),
             ("observations", out.observations.len(), decisions * width),
-            ("drawn", out.drawn.len(), decisions),
+            ("drawn", out.drawn.len(), decisions * numbers),
+            ("spread", draw.spread.len(), draw.bounds.len()),
             ("reports", out.reports.len(), decisions * report),
             ("truncated", out.truncated.len(), decisions),
             ("final_observations", out.final_observations.len(), decisions * width),
@@ -110,7 +120,7 @@ impl Worlds {
             draw.noise
                 .chunks(rows * outputs)
                 .zip(out.observations.chunks_mut(rows * width))
-                .zip(out.drawn.chunks_mut(rows))
+                .zip(out.drawn.chunks_mut(rows * numbers))
                 .zip(out.reports.chunks_mut(rows * report))
                 .zip(out.truncated.chunks_mut(rows))
                 .zip(out.final_observations.chunks_mut(rows * width))
@@ -133,22 +143,24 @@ impl Part<'_> {
     fn fill(&mut self, world: &mut World, policy: &Policy, draw: &Draw<'_>, learners: usize) -> Result<(), WorldError> {
         let (width, report, outputs) =
             (world.interface().observation_len, world.interface().report.len(), policy.outputs());
-        let (mut scratch, mut actions) = (policy.scratch(), vec![0.0; learners]);
+        let numbers = draw.width();
+        let (mut scratch, mut actions) = (policy.scratch(), vec![0.0; learners * numbers]);
         let mut privileged_rows = self.privileged.chunks_mut(learners * PRIVILEGED.len());
         let steps = self
             .noise
             .chunks(learners * outputs)
             .zip(self.observations.chunks_mut(learners * width))
-            .zip(self.drawn.chunks_mut(learners))
+            .zip(self.drawn.chunks_mut(learners * numbers))
             .zip(self.reports.chunks_mut(learners * report))
             .zip(self.truncated.chunks_mut(learners))
             .zip(self.finals.chunks_mut(learners * width));
         for (((((noise, observations), drawn), reports), truncated), finals) in steps {
             world.observe_all(observations);
-            let decisions = noise.chunks(outputs).zip(observations.chunks(width)).zip(drawn).zip(&mut actions);
-            for (((noise, observation), drawn), action) in decisions {
+            let answers = drawn.chunks_mut(numbers).zip(actions.chunks_mut(numbers));
+            let decisions = noise.chunks(outputs).zip(observations.chunks(width)).zip(answers);
+            for ((noise, observation), (drawn, action)) in decisions {
                 scratch.state().fill(0.0);
-                (*drawn, *action) = draw.of(policy.answer(observation, &mut scratch)?, noise);
+                draw.write(policy.answer(observation, &mut scratch)?, noise, drawn, action);
             }
             let privileged = privileged_rows.next().unwrap_or_default();
             world.advance(&actions, Row { reports, truncated, finals, privileged })?;

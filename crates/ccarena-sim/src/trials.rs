@@ -44,10 +44,10 @@ pub const FIGURES: &[&str] = &[
 pub enum Answers {
     /// A policy, with a memory of its own for each flow.
     Policy(Arc<Policy>),
-    /// Always this: an index into discrete actions, or a continuous value.
-    Constant(f64),
+    /// Always this: an index into discrete actions, or a value for each actuator.
+    Constant(Vec<f64>),
     /// Action for each category in a column of the report.
-    Table(String, Vec<f64>),
+    Table(String, Vec<Vec<f64>>),
     /// No decider: the base alone.
     Nobody,
 }
@@ -56,7 +56,7 @@ impl Answers {
     fn decider(&self, learned: &dyn LearnedController) -> Result<Decider, BindError> {
         match self {
             Self::Policy(policy) => Decider::policy(Arc::clone(policy), "candidate", learned),
-            Self::Constant(value) => Ok(Decider::Constant(learned.interface().action(*value)?)),
+            Self::Constant(value) => Ok(Decider::Constant(learned.interface().action(value)?)),
             Self::Table(by, actions) => Decider::table(by, actions, learned),
             Self::Nobody => Ok(Decider::Nobody),
         }
@@ -179,7 +179,7 @@ fn each<'a>(
     for candidate in candidates {
         let same = done.iter().find(|(other, taken, _)| match (&other.answers, &candidate.answers) {
             (Answers::Table(_, theirs), Answers::Table(_, ours)) => {
-                taken.iter().zip(theirs.iter().zip(ours)).all(|(taken, (a, b))| !taken || a.total_cmp(b).is_eq())
+                taken.iter().zip(theirs.iter().zip(ours)).all(|(taken, (a, b))| !taken || a == b)
             }
             _ => false,
         });

@@ -5,8 +5,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ccarena_cc::action::MOST_NUMBERS;
 use ccarena_cc::policy::PolicyError;
-use ccarena_cc::{ActionError, Dur, Interface, Time, registry};
+use ccarena_cc::{Action, ActionError, Dur, Interface, Time, registry};
 use ccarena_net::rng::{Purpose, derive};
 use ccarena_net::scenario::Flow;
 use ccarena_net::{Demand, ResourceError, Scenario};
@@ -211,6 +212,11 @@ impl World {
         &self.learners
     }
 
+    /// Numbers of one action of every learner.
+    fn row(&self) -> usize {
+        self.learners.len() * self.interface.width()
+    }
+
     /// The simulation.
     #[must_use]
     pub fn sim(&self) -> &Sim {
@@ -235,14 +241,14 @@ impl World {
         mut on_report: impl FnMut(usize, &[f32]),
     ) -> Result<bool, (usize, ActionError)> {
         let mut checked = Vec::with_capacity(self.learners.len());
+        let mut rows = actions.chunks(self.interface.width());
         for i in 0..self.learners.len() {
-            let value = actions.get(i).copied().unwrap_or(f32::NAN);
-            checked.push(self.interface.action(f64::from(value)).map_err(|e| (i, e))?);
+            checked.push(action(&self.interface, rows.next().unwrap_or_default()).map_err(|e| (i, e))?);
         }
         for (i, action) in checked.into_iter().enumerate() {
             self.sim.act(self.learners[i], action).map_err(|e| (i, e))?;
         }
-        self.actions.extend_from_slice(&actions[..self.learners.len()]);
+        self.actions.extend_from_slice(&actions[..self.row()]);
         let mut waiting = self.learners.len();
         let Self { sim, learners, report, waits, horizon, .. } = self;
         waits.clear();
@@ -294,7 +300,7 @@ impl World {
         let over = self
             .step(actions, |i, report| row.reports[i * width..(i + 1) * width].copy_from_slice(report))
             .map_err(|(index, source)| WorldError::Action { index, source })?;
-        let over = over || (self.actions.len() / self.learners.len()) as u64 >= self.most_decisions;
+        let over = over || (self.actions.len() / self.row()) as u64 >= self.most_decisions;
         row.truncated.fill(over);
         if let Some(before) = before {
             for (i, privileged) in row.privileged.chunks_mut(PRIVILEGED.len()).enumerate() {
@@ -450,11 +456,12 @@ impl Worlds {
     /// # Errors
     /// The errors of [`step`](Self::step), and if `held` has another length.
     pub fn step_others(&mut self, actions: &[f32], held: &[bool], out: StepOut<'_>) -> Result<(), WorldError> {
-        if !held.is_empty() && held.len() != actions.len() {
-            return Err(WorldError::Length { name: "held", found: held.len(), expected: actions.len() });
+        let numbers = self.interface.width();
+        if !held.is_empty() && held.len() * numbers != actions.len() {
+            return Err(WorldError::Length { name: "held", found: held.len(), expected: actions.len() / numbers });
         }
-        for (index, &action) in actions.iter().enumerate() {
-            self.interface.action(f64::from(action)).map_err(|source| WorldError::Action { index, source })?;
+        for (index, row) in actions.chunks(numbers).enumerate() {
+            action(&self.interface, row).map_err(|source| WorldError::Action { index, source })?;
         }
         let (width, report_width, learners) =
             (self.interface.observation_len, self.interface.report.len(), self.learners);
@@ -462,7 +469,7 @@ impl Worlds {
         let mut privileged_rows = out.privileged.chunks_mut(PRIVILEGED.len() * learners);
         let rows = worlds
             .iter_mut()
-            .zip(actions.chunks(learners))
+            .zip(actions.chunks(learners * numbers))
             .zip(out.observations.chunks_mut(width * learners))
             .zip(out.reports.chunks_mut(report_width * learners))
             .zip(out.truncated.chunks_mut(learners))
@@ -532,7 +539,7 @@ impl Worlds {
                 .try_for_each(|(index, ((world, (seed, episode, actions)), out))| {
                     world.seed = seed;
                     world.reset(episode)?;
-                    for actions in actions.chunks(learners) {
+                    for actions in actions.chunks(world.row()) {
                         let refused = |(i, source)| WorldError::Action { index: index * learners + i, source };
                         let over = world.step(actions, |_, _| ()).map_err(refused)?;
                         if over {
@@ -544,6 +551,13 @@ impl Worlds {
                 })
         })
     }
+}
+
+/// The action that `numbers` stand for.
+fn action(interface: &Interface, numbers: &[f32]) -> Result<Action, ActionError> {
+    let mut values = [0.0; MOST_NUMBERS];
+    values.iter_mut().zip(numbers).for_each(|(to, from)| *to = f64::from(*from));
+    interface.action(&values[..numbers.len().min(MOST_NUMBERS)])
 }
 
 /// Does `work` for all `rows`, on the calling thread and all but one of the `pool`'s. To wake a thread may take as long as

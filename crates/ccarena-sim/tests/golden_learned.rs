@@ -89,9 +89,9 @@ fn of_floats(hash: u64, values: &[f32]) -> u64 {
 
 fn act(sim: &mut Sim, flow: usize, numbers: &mut u64) {
     let interface = sim.interface(flow).unwrap();
-    let (actions, (low, high)) = (interface.actions.len() as u64, interface.bounds);
+    let (actions, (low, high)) = (interface.actions.len() as u64, interface.bounds[0]);
     let action = match actions {
-        0 => Action::Continuous(low + (high - low) * (next(numbers) % 1001) as f32 / 1000.0),
+        0 => Action::Continuous((low + (high - low) * (next(numbers) % 1001) as f32 / 1000.0).into()),
         n => Action::Discrete((next(numbers) % n) as u32),
     };
     sim.act(flow, action).unwrap();

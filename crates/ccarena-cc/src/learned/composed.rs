@@ -8,9 +8,9 @@ use super::interface::Interface;
 use super::monitor::{Measured, Monitor};
 use super::plan::{Column, Plan};
 use super::signals::View;
-use crate::action::{Action, ActionError};
+use crate::action::{Action, ActionError, MOST_NUMBERS};
 use crate::controller::{
-    Adjustable, Controller, Extrapolated, Extrapolation, FlowSetting, RouterAssisted, TransportNeeds,
+    Adjustable, Controller, Extrapolated, Extrapolation, FlowSetting, PacketTracker, RouterAssisted, TransportNeeds,
 };
 use crate::events::{AckInfo, LossInfo, SentInfo};
 use crate::learned::LearnedController;
@@ -102,8 +102,8 @@ pub struct Composed<B> {
     /// The report is due to be taken; an answer to it is awaited.
     decision_due: bool,
     asked: bool,
-    action: f32,
-    action_before: f32,
+    action: [f32; MOST_NUMBERS],
+    action_before: [f32; MOST_NUMBERS],
     case: u8,
     /// The observation; a value that is read when the decider looks is not in it.
     history: Vec<f32>,
@@ -119,7 +119,10 @@ impl<B: Base + 'static> Composed<B> {
     #[must_use]
     pub fn new(mut base: B, mut plan: Plan) -> Self {
         let length = plan.start.map_or_else(|| plan.clock.first(), |start| Length::Acked(start.every));
-        let action = plan.actuator.begin(&mut base);
+        let mut action = [0.0; MOST_NUMBERS];
+        for (value, acting) in action.iter_mut().zip(&plan.actuators) {
+            *value = acting.actuator.begin(&mut base);
+        }
         // A window of data has no beginning before the first acknowledgement: its first mark is set there, and what came
         // before counts for the first period.
         let alarm = if length == Length::Window { Alarm::Window { mark: 0 } } else { Alarm::Waiting(length) };
@@ -284,7 +287,7 @@ impl<B: Base + 'static> Controller for Composed<B> {
         let base = self.base.transport();
         TransportNeeds {
             every_segment: self.monitor.counts_sent || base.every_segment,
-            rate_samples: self.monitor.keeps_rate(),
+            rate_samples: self.monitor.keeps_rate() || base.rate_samples,
             ..base
         }
     }
@@ -297,7 +300,14 @@ impl<B: Base + 'static> Controller for Composed<B> {
         self.base.on_idle_restart(now, idle, rto);
     }
 
+    fn on_recovery_end(&mut self, now: Time, in_flight: Bytes) {
+        self.base.on_recovery_end(now, in_flight);
+    }
+
     fn on_timer(&mut self, now: Time) {
+        if self.base.next_timer() <= now {
+            self.base.on_timer(now);
+        }
         if let (Alarm::Timed(at), Length::Timed(length)) = (self.alarm, self.length) {
             if at <= now {
                 // A timer that fires late does not delay the ones after it, unless a whole period has passed.
@@ -307,9 +317,10 @@ impl<B: Base + 'static> Controller for Composed<B> {
     }
 
     fn next_timer(&self) -> Time {
+        let base = self.base.next_timer();
         match self.alarm {
-            Alarm::Timed(at) => at,
-            _ => Time::NEVER,
+            Alarm::Timed(at) => at.min(base),
+            _ => base,
         }
     }
 
@@ -329,8 +340,12 @@ impl<B: Base + 'static> Controller for Composed<B> {
         self.base.slow_start_threshold()
     }
 
+    fn packet_tracker(&mut self) -> Option<&mut dyn PacketTracker> {
+        self.base.packet_tracker()
+    }
+
     fn router_assisted(&self) -> Option<&dyn RouterAssisted> {
-        if self.plan.takes_rate { Some(self) } else { None }
+        if self.plan.takes_rate { Some(self) } else { self.base.router_assisted() }
     }
 
     fn adjustable(&mut self) -> Option<&mut dyn Adjustable> {
@@ -354,6 +369,7 @@ impl<B: Base> RouterAssisted for Composed<B> {
 
 impl<B: Base> Adjustable for Composed<B> {
     fn set(&mut self, setting: FlowSetting) {
+        self.base.set(setting);
         match setting {
             FlowSetting::DesiredRate(rate) => self.monitor.set_desired(rate),
             FlowSetting::Weight(weight) => self.plan.weight = weight,
@@ -433,9 +449,12 @@ impl<B: Base + 'static> LearnedController for Composed<B> {
     }
 
     fn act(&mut self, action: Action, _now: Time) -> Result<(), ActionError> {
-        let value = self.plan.interface.value(action)?;
-        if !self.plan.relative || std::mem::take(&mut self.asked) {
-            self.action = self.plan.actuator.apply(value, &mut self.base, &self.monitor);
+        let values = self.plan.split(self.plan.interface.value(action)?);
+        let asked = std::mem::take(&mut self.asked);
+        for ((acting, value), action) in self.plan.actuators.iter().zip(values).zip(&mut self.action) {
+            if asked || !acting.relative {
+                *action = acting.actuator.apply(value, &mut self.base, &self.monitor);
+            }
         }
         Ok(())
     }

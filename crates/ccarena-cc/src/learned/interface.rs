@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::action::{Action, ActionError};
+use crate::action::{Action, ActionError, MOST_NUMBERS, Numbers};
 
 /// The interface of a learned scheme to environments and artifacts. There is one per spec; it depends on no parameter's value.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,8 +17,10 @@ pub struct Interface {
     pub observation_len: usize,
     /// The discrete actions' values; empty if actions are continuous.
     pub actions: Vec<f32>,
-    /// Bounds of a continuous action; of discrete ones the least and the greatest value.
-    pub bounds: (f32, f32),
+    /// The discrete actions' names, such as `bbr` of a choice or `0.5, 1.2` of two actuators.
+    pub action_names: Vec<String>,
+    /// Bounds of each number of a continuous action; of discrete ones the least and the greatest value.
+    pub bounds: Vec<(f32, f32)>,
     /// Names of the report's columns, in order.
     pub report: Vec<String>,
     /// Parameters, and inputs that a policy may observe.
@@ -84,49 +86,79 @@ impl Interface {
         self.observation.iter().map(Entry::label).collect()
     }
 
-    /// The action that the number `value` stands for: an index into discrete actions, or a continuous value.
-    ///
-    /// # Errors
-    /// If it is not finite, no index of an action, or outside the bounds.
-    pub fn action(&self, value: f64) -> Result<Action, ActionError> {
-        if !value.is_finite() {
-            return Err(ActionError::NotFinite(value as f32));
-        }
-        if self.actions.is_empty() {
-            let (low, high) = self.bounds;
-            if !(low..=high).contains(&(value as f32)) {
-                let expected = format!("a number from {low} to {high}");
-                return Err(ActionError::OutOfRange { got: value.to_string(), expected });
-            }
-            return Ok(Action::Continuous(value as f32));
-        }
-        if value < 0.0 || value.fract() != 0.0 || value >= self.actions.len() as f64 {
-            let expected = format!("an index from 0 to {}", self.actions.len() - 1);
-            return Err(ActionError::OutOfRange { got: value.to_string(), expected });
-        }
-        Ok(Action::Discrete(value as u32))
+    /// Numbers that one action has: an index, or a value for each actuator.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.bounds.len()
     }
 
-    /// The value that `action` moves the actuator by.
+    /// Bounds of continuous actions; none of discrete ones.
+    #[must_use]
+    pub fn continuous(&self) -> Option<&[(f32, f32)]> {
+        self.actions.is_empty().then_some(&self.bounds[..])
+    }
+
+    /// The action that `numbers` stand for: an index into discrete actions, or continuous values.
+    ///
+    /// # Errors
+    /// If one is not finite, no index of an action, or outside its bounds, or if there are not as many as actuators.
+    pub fn action(&self, numbers: &[f64]) -> Result<Action, ActionError> {
+        if numbers.len() != self.width() {
+            return Err(ActionError::Count { got: numbers.len(), expected: self.width() });
+        }
+        if let Some(value) = numbers.iter().find(|value| !value.is_finite()) {
+            return Err(ActionError::NotFinite(*value as f32));
+        }
+        let Some(bounds) = self.continuous() else {
+            let value = numbers[0];
+            if value < 0.0 || value.fract() != 0.0 || value >= self.actions.len() as f64 {
+                return Err(out_of_range(value, self.indices()));
+            }
+            return Ok(Action::Discrete(value as u32));
+        };
+        for (&value, &(low, high)) in numbers.iter().zip(bounds) {
+            if !(low..=high).contains(&(value as f32)) {
+                return Err(out_of_range(value, format!("a number from {low} to {high}")));
+            }
+        }
+        let mut values = [0.0; MOST_NUMBERS];
+        values.iter_mut().zip(numbers).for_each(|(to, from)| *to = *from as f32);
+        Ok(Action::Continuous(Numbers::of(&values[..numbers.len()])))
+    }
+
+    /// The values that `action` moves the actuators by: of a discrete one its own alone.
     ///
     /// # Errors
     /// If it is of the wrong kind, not finite or outside the action space.
-    pub fn value(&self, action: Action) -> Result<f32, ActionError> {
-        let (low, high) = self.bounds;
-        match action {
-            Action::Discrete(_) if self.actions.is_empty() => Err(ActionError::WrongKind { expected: "continuous" }),
-            Action::Continuous(_) if !self.actions.is_empty() => Err(ActionError::WrongKind { expected: "discrete" }),
-            Action::Discrete(index) => {
-                self.actions.get(index as usize).copied().ok_or_else(|| ActionError::OutOfRange {
-                    got: index.to_string(),
-                    expected: format!("an index from 0 to {}", self.actions.len() - 1),
-                })
+    pub fn value(&self, action: Action) -> Result<Numbers, ActionError> {
+        match (action, self.continuous()) {
+            (Action::Discrete(_), Some(_)) => Err(ActionError::WrongKind { expected: "continuous" }),
+            (Action::Continuous(_), None) => Err(ActionError::WrongKind { expected: "discrete" }),
+            (Action::Discrete(index), None) => {
+                let value = self.actions.get(index as usize).copied();
+                value.map(Into::into).ok_or_else(|| out_of_range(index, self.indices()))
             }
-            Action::Continuous(a) if !a.is_finite() => Err(ActionError::NotFinite(a)),
-            Action::Continuous(a) if !(low..=high).contains(&a) => {
-                Err(ActionError::OutOfRange { got: a.to_string(), expected: format!("a number from {low} to {high}") })
+            (Action::Continuous(values), Some(bounds)) => {
+                if values.len() != bounds.len() {
+                    return Err(ActionError::Count { got: values.len(), expected: bounds.len() });
+                }
+                if let Some(value) = values.iter().find(|value| !value.is_finite()) {
+                    return Err(ActionError::NotFinite(*value));
+                }
+                let outside = values.iter().zip(bounds).find(|(a, (low, high))| !(*low..=*high).contains(*a));
+                match outside {
+                    Some((a, (low, high))) => Err(out_of_range(a, format!("a number from {low} to {high}"))),
+                    None => Ok(values),
+                }
             }
-            Action::Continuous(a) => Ok(a),
         }
     }
+
+    fn indices(&self) -> String {
+        format!("an index from 0 to {}", self.actions.len().saturating_sub(1))
+    }
+}
+
+fn out_of_range(got: impl ToString, expected: String) -> ActionError {
+    ActionError::OutOfRange { got: got.to_string(), expected }
 }

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use super::actuators::Actuator;
+use super::bases::base::Lever;
 use super::clocks::Clock;
 use super::derived::{Program, Tap};
 use super::interface::Interface;
 use super::monitor::{Horizon, Parts};
 use super::signals::{Arguments, Read, View};
 use super::spec::Start;
+use crate::action::{MOST_NUMBERS, Numbers};
 use crate::types::{Rate, Requirement};
 
 /// One series of the observation, or one column of the report.
@@ -39,16 +41,26 @@ impl Column {
     }
 }
 
+/// An actuator of a flow.
+pub struct Acting {
+    /// The actuator.
+    pub actuator: Box<dyn Actuator>,
+    /// Lever that it moves.
+    pub lever: Lever,
+    /// An action counts only when one was asked for.
+    pub relative: bool,
+    /// Values of its discrete actions, where they are one of several actuators'.
+    pub values: Vec<f32>,
+}
+
 /// All that a [`Composed`](super::composed::Composed) is built from besides its base.
 pub struct Plan {
     /// Observation, report and actions.
     pub interface: Arc<Interface>,
     /// Clock that ends its periods.
     pub clock: Box<dyn Clock>,
-    /// Actuator of its actions.
-    pub actuator: Box<dyn Actuator>,
-    /// An action counts only when one was asked for.
-    pub relative: bool,
+    /// Actuators of its actions.
+    pub actuators: Vec<Acting>,
     /// The observation.
     pub observe: Vec<Column>,
     /// The report.
@@ -79,4 +91,23 @@ pub struct Plan {
     pub weight: f64,
     /// The application's requirement.
     pub requirement: Option<Requirement>,
+}
+
+impl Plan {
+    /// The values of an action's numbers by actuator. A discrete action of several actuators is an index into the product
+    /// of their actions, of which the last actuator's change fastest.
+    pub(super) fn split(&self, numbers: Numbers) -> [f32; MOST_NUMBERS] {
+        let mut values = [0.0; MOST_NUMBERS];
+        values.iter_mut().zip(&*numbers).for_each(|(to, from)| *to = *from);
+        if self.actuators.iter().all(|acting| acting.values.is_empty()) {
+            return values;
+        }
+        let mut index = values[0] as usize;
+        for (value, acting) in values.iter_mut().take(self.actuators.len()).zip(&self.actuators).rev() {
+            let count = acting.values.len().max(1);
+            *value = acting.values.get(index % count).copied().unwrap_or_default();
+            index /= count;
+        }
+        values
+    }
 }

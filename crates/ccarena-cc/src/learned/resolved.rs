@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Spec;
 use super::number::Number;
-use super::spec::{Item, Source};
+use super::spec::{BaseSpec, Item, Source};
 use crate::build_error::BuildError;
 use crate::scheme::check_params;
 
@@ -47,9 +47,9 @@ pub struct Series {
 pub struct Resolved {
     /// Clock of the decisions.
     pub clock: Piece,
-    /// Actuator of the actions.
+    /// Actuator of the actions; `several` if there is a list of them.
     pub actuator: Piece,
-    /// Base under the actuator.
+    /// Base under the actuator; `scheme` if it runs schemes of the registry.
     pub base: Piece,
     /// An action counts only when one was asked for.
     pub relative: bool,
@@ -92,15 +92,27 @@ impl Spec {
             }
             all
         };
-        let (clock, actuator, base) = (&self.clock, &self.actuator, &self.base);
+        let clock = &self.clock;
+        let actuator = match &self.actuators[..] {
+            [one] => piece("actuator", one.entry.name, one.entry.name, &one.options),
+            several => piece("actuator", "several", &names(several.iter().map(|a| a.entry.name)), &[]),
+        };
+        let base = match &self.base {
+            BaseSpec::Kind(base) => piece("base", base.entry.name, base.entry.name, &base.options),
+            BaseSpec::Schemes(list) => piece("base", "scheme", &names(list.iter().map(|s| s.entry.name)), &[]),
+        };
         Ok(Resolved {
             clock: piece("clock", clock.entry.name, clock.entry.name, &clock.options),
-            actuator: piece("actuator", actuator.entry.name, actuator.entry.name, &actuator.options),
-            base: piece("base", base.entry.name, base.entry.name, &base.options),
-            relative: actuator.entry.relative,
+            actuator,
+            base,
+            relative: self.actuators.iter().any(|a| a.entry.relative),
             starts: self.start.is_some(),
             observe: series(&self.observe),
             report: series(&self.report),
         })
     }
+}
+
+fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.collect::<Vec<_>>().join(", ")
 }

@@ -70,8 +70,8 @@ fn scheme(spec: &'static Spec, build: fn(&crate::Config) -> Box<dyn crate::Contr
         params: params.leak(),
         learned: true,
         rules: false,
-        weight_above: spec.observes(&["weight"]).then_some(0.0),
-        requirement: spec.observes(&["required_min_mbps", "required_max_mbps"]),
+        weight_above: spec.weight_above(),
+        requirement: spec.takes_requirement(),
         alias_of: None,
         build,
     }

@@ -1,14 +1,18 @@
 //! The spec of a learned scheme: read, checked once, and built into controllers.
 
+mod acting;
 mod expr;
 mod items;
 mod measured;
+mod over;
 mod start;
 mod write;
 
+use self::acting::ActuatorSpec;
 pub use self::items::STANDARD_REPORT;
 pub(super) use self::items::{Item, Raw, Source};
 use self::items::{Reader, SIGNALS_EXPECTED};
+pub(super) use self::over::BaseSpec;
 pub use self::start::Start;
 
 use std::sync::Arc;
@@ -17,8 +21,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::VERSION;
-use super::actuators::{self, ACTUATORS, ActuatorEntry, Op};
-use super::bases::{self, BASES, BaseEntry};
+use super::bases::Lever;
 use super::clocks::{CLOCKS, ClockEntry};
 use super::derived::Compiler;
 use super::interface::{Entry, Interface, ParamSpec};
@@ -57,12 +60,8 @@ pub struct Spec {
     /// Departures from the source.
     pub departures: Vec<String>,
     pub(super) clock: Chosen<ClockEntry>,
-    pub(super) actuator: Chosen<ActuatorEntry>,
-    pub(super) base: Chosen<BaseEntry>,
-    /// Bounds, levels or operations of the action.
-    pub(super) bounds: (f64, f64),
-    pub(super) levels: Vec<f64>,
-    pub(super) ops: Vec<String>,
+    pub(super) actuators: Vec<ActuatorSpec>,
+    pub(super) base: BaseSpec,
     pub(super) history: usize,
     pub(super) observe: Vec<Item>,
     pub(super) report: Vec<Item>,
@@ -103,17 +102,12 @@ impl Spec {
         }
         let name = o.require("name", "the scheme's name")?;
         let params = params(&o)?;
-        let clock = chosen("clock", &o, CLOCKS.iter().map(|c| (c.name, c.options, c)), &[], &params)?;
-        let actuator = chosen("act", &o, ACTUATORS.iter().map(|a| (a.name, a.options, a)), ACTION_FIELDS, &params)?;
-        let base = chosen("base", &o, BASES.iter().map(|b| (b.name, b.options, b)), &[], &params)?;
-        if !base.entry.levers.contains(&actuator.entry.lever) {
-            let fitting = BASES.iter().filter(|b| b.levers.contains(&actuator.entry.lever));
-            let names = fitting.map(|b| format!("{:?}", b.name)).collect::<Vec<_>>().join(" or ");
-            let at = o.require("base", "a base")?;
-            return at.fail(format!("a base of which {:?} moves something: {names}", actuator.entry.name));
-        }
-        let (bounds, levels, ops) = actions(&o, actuator.entry)?;
-        let acted = in_force(&actuator, bounds, &params);
+        let clocks: Vec<_> = CLOCKS.iter().map(|c| (c.name, c.options, c)).collect();
+        let clock = chosen("clock", &required(&o, "clock", &clocks)?, &clocks, &[], &params)?;
+        let base = BaseSpec::read(&o, &params)?;
+        let actuators = acting::read(&o, &params, &base)?;
+        actuators.iter().try_for_each(|a| base.check_lever(&o, a.entry.name, a.entry.lever))?;
+        let acted = actuators.iter().map(|actuator| (actuator.entry.name, actuator.in_force(&params))).collect();
         let reader = Reader { params: &params, acted };
         let observe_at = o.require("observe", "an object with a list `signals`")?;
         let observed = observe_at.object(&["history", "signals"])?;
@@ -123,15 +117,18 @@ impl Spec {
             Some(at) => reader.items(&at, None)?,
             None => reader.standard_report()?,
         };
-        let start = o.get("start").map(|at| Start::read(&at, actuator.entry)).transpose()?;
+        base.check_signals(&o, observe.iter().chain(&report))?;
+        let entries: Vec<_> = actuators.iter().map(|a| a.entry).collect();
+        let start = o.get("start").map(|at| Start::read(&at, &entries)).transpose()?;
         let mut spec = Self {
             interface: Arc::new(Interface {
                 name: identifier(&name, "a name of letters, digits, - and _")?,
                 digest: String::new(),
                 observation_len: 0,
                 observation: Vec::new(),
-                actions: action_values(&levels, &ops),
-                bounds: (bounds.0 as f32, bounds.1 as f32),
+                actions: acting::values(&actuators),
+                action_names: acting::names(&actuators),
+                bounds: acting::bounds(&actuators),
                 report: report.iter().flat_map(Item::names).collect(),
                 params,
             }),
@@ -142,11 +139,8 @@ impl Spec {
                 at.list("a list of sentences")?.iter().map(|at| Ok(at.text("a sentence")?.into())).collect()
             })?,
             clock,
-            actuator,
+            actuators,
             base,
-            bounds,
-            levels,
-            ops,
             history,
             observe,
             report,
@@ -191,6 +185,19 @@ impl Spec {
         self.observe.iter().chain(&self.report).any(|item| item.signals().iter().any(|s| signals.contains(&s.name)))
     }
 
+    /// Bound above which it takes a flow's weight, as a signal or for its base; none if the weight has no effect.
+    #[must_use]
+    pub fn weight_above(&self) -> Option<f64> {
+        let observed = self.observes(&["weight"]).then_some(0.0);
+        self.base.schemes().filter_map(|scheme| scheme.weight_above).chain(observed).reduce(f64::max)
+    }
+
+    /// Returns whether it takes a flow's requirement, as a signal or for its base.
+    #[must_use]
+    pub fn takes_requirement(&self) -> bool {
+        self.observes(&["required_min_mbps", "required_max_mbps"]) || self.base.schemes().any(|s| s.requirement)
+    }
+
     /// The items of its observation, and with `reported` those of its report.
     pub(super) fn items(&self, reported: bool) -> impl Iterator<Item = &Item> {
         self.observe.iter().chain(self.report.iter().filter(move |_| reported))
@@ -208,14 +215,7 @@ impl Spec {
         let value = |p: &ParamSpec| config.params.get(&p.name).copied().unwrap_or(p.default);
         let values: Vec<f64> = params.iter().map(value).collect();
         let resolve = |options: &[Number]| options.iter().map(|n| n.resolve(&values)).collect::<Vec<f64>>();
-        let actuator = &self.actuator.entry;
-        let ops: Vec<Op> = self.ops.iter().filter_map(|op| Op::parse(op)).collect();
-        let actuator_parts = actuators::Parts {
-            options: &resolve(&self.actuator.options),
-            bounds: self.interface.bounds,
-            ops: &ops,
-            mss: f64::from(config.mss.max(1)),
-        };
+        let (mss, count) = (f64::from(config.mss.max(1)), self.actuators.len());
         let (mut parts, mut horizon) = (Parts::NONE, Horizon::default());
         let mut compile = |items: &[Item], of_report: bool| {
             let mut compiler = Compiler::new(of_report, &mut parts, &mut horizon, &resolve);
@@ -228,26 +228,25 @@ impl Spec {
         let plan = Plan {
             interface: Arc::clone(&self.interface),
             clock: (self.clock.entry.build)(&resolve(&self.clock.options)),
-            actuator: (actuator.build)(&actuator_parts),
-            relative: actuator.relative,
+            actuators: self.actuators.iter().map(|a| a.build(&resolve(&a.options), mss, count)).collect(),
             observe,
             report,
             observed,
             reported,
             taps: [taps, more_taps],
             start: self.start,
-            takes_rate: self.base.entry.takes_rate || parts.has(Parts::ADVERTISED),
+            takes_rate: self.base.takes_rate() || parts.has(Parts::ADVERTISED),
             parts,
             horizon,
             desired: config.desired_rate,
-            mss: f64::from(config.mss.max(1)),
+            mss,
             wire_bytes: f64::from(config.mss + config.header_bytes),
             weight: config.weight,
             requirement: config.requirement,
             params: values.clone(),
         };
-        let options = resolve(&self.base.options);
-        Ok((self.base.entry.build)(bases::Parts { config, options: &options, lever: actuator.lever, plan }))
+        let by_rate = self.actuators.iter().any(|actuator| actuator.entry.lever == Lever::Rate);
+        self.base.build(config, &values, by_rate, plan)
     }
 }
 
@@ -266,7 +265,50 @@ const FIELDS: &[&str] = &[
     "report",
     "start",
 ];
-const ACTION_FIELDS: &[&str] = &["bounds", "levels", "ops"];
+
+/// The value of `field`, of which one of `entries` is expected.
+fn required<'a, E>(o: &Object<'a>, field: &str, entries: &[Entries<E>]) -> Result<At<'a>> {
+    o.require(field, &format!("an object whose `kind` is one of {}", names(entries)))
+}
+
+/// Names, options and entries of a registry.
+type Entries<E> = (&'static str, &'static [Param], &'static E);
+
+fn names<E>(entries: &[Entries<E>]) -> String {
+    entries.iter().map(|e| e.0).collect::<Vec<_>>().join(", ")
+}
+
+/// The entry of a registry that `at` names, a string or an object with `kind`, and its options.
+fn chosen<E>(
+    what: &'static str,
+    at: &At<'_>,
+    entries: &[Entries<E>],
+    more: &[&'static str],
+    params: &[ParamSpec],
+) -> Result<Chosen<E>> {
+    let known: Vec<&str> = entries.iter().map(|e| e.0).collect();
+    let expected = format!("an object whose `kind` is one of {}", names(entries));
+    let kind = match at.value {
+        Value::String(_) => at.clone(),
+        Value::Object(map) => match map.get("kind") {
+            Some(value) => At { value, path: format!("{}.kind", at.path) },
+            None => {
+                let problem = Problem::Missing { expected: format!("one of {}", names(entries)) };
+                return Err(DocumentError { path: format!("{}.kind", at.path), problem });
+            }
+        },
+        _ => return at.fail(expected),
+    };
+    let name = kind.choice(what, &known)?;
+    let Some(&(_, options, entry)) = entries.iter().find(|e| e.0 == name) else { return at.fail(expected) };
+    if at.value.is_string() {
+        return Ok(Chosen { entry, options: options.iter().map(|p| Number::Value(p.default)).collect() });
+    }
+    let known: Vec<&str> = options.iter().map(|p| p.name).chain(more.iter().copied()).chain(["kind"]).collect();
+    let fields = at.object(&known)?;
+    let read = |p: &Param| fields.or(p.name, Number::Value(p.default), |at| Number::read(at, p, params));
+    Ok(Chosen { entry, options: options.iter().map(read).collect::<Result<_>>()? })
+}
 
 /// Text that names something.
 fn identifier(at: &At<'_>, expected: &str) -> Result<String> {
@@ -310,135 +352,4 @@ fn params(o: &Object<'_>) -> Result<Vec<ParamSpec>> {
         }
     }
     Ok(params)
-}
-
-/// The entry of a registry that `field` names, a string or an object with `kind`, and its options.
-fn chosen<E>(
-    field: &'static str,
-    o: &Object<'_>,
-    entries: impl Iterator<Item = (&'static str, &'static [Param], &'static E)>,
-    more: &[&'static str],
-    params: &[ParamSpec],
-) -> Result<Chosen<E>> {
-    let entries: Vec<_> = entries.collect();
-    let names: Vec<&str> = entries.iter().map(|e| e.0).collect();
-    let expected = format!("an object whose `kind` is one of {}", names.join(", "));
-    let at = o.require(field, &expected)?;
-    let what = if field == "act" { "actuator" } else { field };
-    let kind = match at.value {
-        Value::String(_) => at.clone(),
-        Value::Object(map) => match map.get("kind") {
-            Some(value) => At { value, path: format!("{}.kind", at.path) },
-            None => {
-                let problem = Problem::Missing { expected: format!("one of {}", names.join(", ")) };
-                return Err(DocumentError { path: format!("{}.kind", at.path), problem });
-            }
-        },
-        _ => return at.fail(expected),
-    };
-    let name = kind.choice(what, &names)?;
-    let Some(&(_, options, entry)) = entries.iter().find(|e| e.0 == name) else { return at.fail(expected) };
-    if at.value.is_string() {
-        return Ok(Chosen { entry, options: options.iter().map(|p| Number::Value(p.default)).collect() });
-    }
-    let known: Vec<&str> = options.iter().map(|p| p.name).chain(more.iter().copied()).chain(["kind"]).collect();
-    let fields = at.object(&known)?;
-    let read = |p: &Param| fields.or(p.name, Number::Value(p.default), |at| Number::read(at, p, params));
-    Ok(Chosen { entry, options: options.iter().map(read).collect::<Result<_>>()? })
-}
-
-/// Bounds, levels and operations of the action.
-#[expect(clippy::type_complexity, reason = "three small things that belong together")]
-fn actions(o: &Object<'_>, actuator: &ActuatorEntry) -> Result<((f64, f64), Vec<f64>, Vec<String>)> {
-    let at = o.require("act", "an actuator")?;
-    let Value::Object(map) = at.value else {
-        return if actuator.takes_ops {
-            at.fail("an object with a list `ops`")
-        } else {
-            Ok((actuator.bounds, vec![], vec![]))
-        };
-    };
-    let get = |name: &str| {
-        map.get(name).filter(|v| !v.is_null()).map(|value| At { value, path: format!("{}.{name}", at.path) })
-    };
-    if actuator.takes_ops {
-        if let Some(at) = get("bounds").or_else(|| get("levels")) {
-            return at.fail("null: its actions are `ops`");
-        }
-        let expected = "a list of 2 to 256 operations such as \"/2\", \"-10\", \"+0\", \"+10\", \"*2\"";
-        let Some(list) = get("ops") else {
-            let problem = Problem::Missing { expected: expected.into() };
-            return Err(DocumentError { path: format!("{}.ops", at.path), problem });
-        };
-        let items = list.list(expected)?;
-        if !(2..=MOST).contains(&items.len()) {
-            return list.fail(expected);
-        }
-        let mut ops = Vec::with_capacity(items.len());
-        for item in items {
-            let text = item.text(expected)?;
-            if Op::parse(text).is_none() {
-                return item.fail("+N, -N, *N or /N with a number N from 0 to 10^6, not 0 in a quotient");
-            }
-            ops.push(text.to_string());
-        }
-        return Ok(((0.0, (ops.len() - 1) as f64), vec![], ops));
-    }
-    if let Some(at) = get("ops") {
-        return at.fail(format!("null: {:?} takes bounds or levels", actuator.name));
-    }
-    let (low, high) = actuator.range;
-    match (get("bounds"), get("levels")) {
-        (Some(_), Some(at)) => at.fail("bounds of a continuous action or levels of a discrete one, not both"),
-        (None, None) => Ok((actuator.bounds, vec![], vec![])),
-        (Some(at), None) => {
-            let expected = format!("[low, high] within {low} to {high}, the high one above the low one and above 0");
-            match at.list(&expected)?.as_slice() {
-                [a, b] => {
-                    let bounds = (a.number(low, high)?, b.number(low, high)?);
-                    // As they are used, in single precision.
-                    if (bounds.0 as f32) < bounds.1 as f32 && bounds.1 as f32 > 0.0 {
-                        Ok((bounds, vec![], vec![]))
-                    } else {
-                        at.fail(expected)
-                    }
-                }
-                _ => at.fail(expected),
-            }
-        }
-        (None, Some(at)) => {
-            let expected = format!("a list of 2 to {MOST} numbers from {low} to {high}, increasing");
-            let levels: Vec<f64> = at.list(&expected)?.iter().map(|at| at.number(low, high)).collect::<Result<_>>()?;
-            let increasing = levels.windows(2).all(|pair| (pair[0] as f32) < pair[1] as f32);
-            match (levels.first(), levels.last()) {
-                (Some(&first), Some(&last)) if (2..=MOST).contains(&levels.len()) && increasing && last > 0.0 => {
-                    Ok(((first, last), levels, vec![]))
-                }
-                _ => at.fail(expected),
-            }
-        }
-    }
-}
-
-fn action_values(levels: &[f64], ops: &[String]) -> Vec<f32> {
-    if ops.is_empty() { levels.iter().map(|x| *x as f32).collect() } else { (0..ops.len()).map(|k| k as f32).collect() }
-}
-
-/// Bounds of the action in force: an option may scale actions, or say the first one.
-fn in_force(actuator: &Chosen<ActuatorEntry>, bounds: (f64, f64), params: &[ParamSpec]) -> (f64, f64) {
-    let (mut low, mut high) = bounds;
-    let extremes = |n: Number| match n {
-        Number::Value(x) => (x, x),
-        Number::Param(index) => params.get(index).map_or((0.0, 0.0), |p| (p.min, p.max)),
-    };
-    for (option, number) in actuator.entry.options.iter().zip(&actuator.options) {
-        let (least, most) = extremes(*number);
-        match option.name {
-            "max" => (low, high) = (low.min(0.0) * most / bounds.1, most),
-            "initial" => (low, high) = (low.min(least), high.max(most)),
-            _ => {}
-        }
-    }
-    // Before the first action of an actuator that has no other it is 0.
-    (low.min(0.0), high.max(0.0))
 }

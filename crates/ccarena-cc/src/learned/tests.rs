@@ -13,7 +13,7 @@ fn due(flow: &mut Flow) -> bool {
 
 fn act(flow: &mut Flow, a: f32) {
     let now = flow.now;
-    flow.controller.learned().unwrap().act(Action::Continuous(a), now).unwrap();
+    flow.controller.learned().unwrap().act(Action::Continuous(a.into()), now).unwrap();
 }
 
 /// The report's column `name`.

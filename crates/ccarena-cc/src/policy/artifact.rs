@@ -35,10 +35,11 @@ pub(super) fn read(bytes: &[u8]) -> Result<Policy, PolicyError> {
     metadata.check_weights(bytes.get(8 + header_len..).unwrap_or_default())?;
     let graph = Graph::parse(metadata.text("graph", "the JSON of a graph")?, &file)?;
     let trained = metadata.trained(graph.shape(0)[0])?;
-    let (found, outputs) = (graph.shape(graph.output), trained.actions.len().max(1));
+    let (found, outputs) = (graph.shape(graph.output), trained.outputs());
     if found != [outputs] {
         let found = format!("output {:?} of shape {found:?}", graph.values[graph.output].name);
-        let expected = format!("[{outputs}], one for each of the actions (or the continuous one)");
+        let expected =
+            format!("[{outputs}], one for each of the discrete actions, or for each number of a continuous one");
         return Err(PolicyError::Graph { place: "graph".into(), found, expected });
     }
     let normalisation = file.normalisation(trained.observation_len)?;
@@ -118,16 +119,33 @@ impl Metadata {
                 expected,
             });
         }
-        let expected = "[low, high] with low < high; [] for discrete actions";
-        let bounds = match (&self.numbers("bounds", expected)?[..], actions.is_empty()) {
-            (&[low, high], true) if low < high => (low, high),
-            ([], false) => (0.0, 0.0),
-            _ => {
-                let found = self.text("bounds", expected)?.into();
-                return Err(PolicyError::Metadata { key: "bounds", found, expected: expected.into() });
-            }
-        };
+        let bounds = self.bounds(spec.interface().width(), actions.is_empty())?;
         Ok(Trained { spec: Arc::new(spec), params, observation_len, actions, bounds })
+    }
+}
+
+impl Metadata {
+    /// Bounds of a continuous action of `width` numbers; none of discrete ones.
+    fn bounds(&self, width: usize, is_continuous: bool) -> Result<Vec<(f32, f32)>, PolicyError> {
+        let key = "bounds";
+        let expected = match width {
+            1 => "[low, high] with low < high; [] for discrete actions".into(),
+            _ => format!("a list of {width} times [low, high] with low < high; [] for discrete actions"),
+        };
+        let json = self.json(key, &expected)?;
+        let pair = |value: &Value| {
+            let [low, high] = &value.as_array()?[..] else { return None };
+            let (low, high) = (low.as_f64()? as f32, high.as_f64()? as f32);
+            (low.is_finite() && high.is_finite() && low < high).then_some((low, high))
+        };
+        let items = json.as_array().map_or(&[][..], |items| &items[..]);
+        let bounds = match (is_continuous, width) {
+            (false, _) if json.is_array() && items.is_empty() => Some(Vec::new()),
+            (true, 1) => pair(&json).map(|pair| vec![pair]),
+            (true, _) if items.len() == width => items.iter().map(pair).collect(),
+            _ => None,
+        };
+        bounds.ok_or_else(|| PolicyError::Metadata { key, found: super::graph::short(&json), expected })
     }
 }
 

@@ -176,7 +176,7 @@ impl Program {
         let (best, outputs) = self.act(observation, memory)?;
         Ok(match self.bounds {
             None => Action::Discrete(best),
-            Some(_) => Action::Continuous((f64::from(outputs[0]) / power(self.output_bits)) as f32),
+            Some(_) => Action::Continuous(((f64::from(outputs[0]) / power(self.output_bits)) as f32).into()),
         })
     }
 

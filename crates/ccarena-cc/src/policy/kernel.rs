@@ -355,7 +355,7 @@ pub fn write(policy: &Policy, options: &ImageOptions) -> Result<Vec<u8>, ImageEr
     w.u32(spec.relative.into());
     w.u32(usize::from(!interface.actions.is_empty()));
     w.rows(&spec.clock.options, OPTIONS, 8, |w, x| w.raw(*x));
-    w.rows(&actuator_options(&spec, interface.bounds), OPTIONS, 8, |w, x| w.raw(*x));
+    w.rows(&actuator_options(&spec, &interface.bounds), OPTIONS, 8, |w, x| w.raw(*x));
     w.rows(&spec.base.options, OPTIONS, 8, |w, x| w.raw(*x));
     w.raw(if spec.actuator.name == "alpha" { spec.actuator.options[0] } else { 0.0 });
     network(&mut w, program, spec.observe.len());
@@ -389,10 +389,10 @@ pub fn write(policy: &Policy, options: &ImageOptions) -> Result<Vec<u8>, ImageEr
 }
 
 /// The image's, of an actuator: for window_exp2 the a that one unit of output stands for, and the window limit.
-fn actuator_options(spec: &Resolved, bounds: (f32, f32)) -> Vec<f64> {
-    match (spec.actuator.name, &spec.actuator.options[..]) {
-        ("window_exp2", [most, limit, ..]) => vec![f64::from(*most as f32 / bounds.1), *limit],
-        (_, options) => options.to_vec(),
+fn actuator_options(spec: &Resolved, bounds: &[(f32, f32)]) -> Vec<f64> {
+    match (spec.actuator.name, &spec.actuator.options[..], bounds) {
+        ("window_exp2", [most, limit, ..], [(_, high)]) => vec![f64::from(*most as f32 / high), *limit],
+        (_, options, _) => options.to_vec(),
     }
 }
 

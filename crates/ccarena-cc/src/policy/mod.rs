@@ -22,7 +22,7 @@ pub use self::error::PolicyError;
 pub use self::graph::Graph;
 pub use self::observed::Observed;
 use self::plan::Plan;
-use crate::action::Action;
+use crate::action::{Action, Numbers};
 use crate::learned::Spec;
 
 /// A trained policy: what it is for, a fixed normalisation and a network.
@@ -48,8 +48,16 @@ pub struct Trained {
     pub observation_len: usize,
     /// The discrete actions' values; empty if the action is continuous.
     pub actions: Vec<f32>,
-    /// Bounds of a continuous action.
-    pub bounds: (f32, f32),
+    /// Bounds of each number of a continuous action; empty if actions are discrete.
+    pub bounds: Vec<(f32, f32)>,
+}
+
+impl Trained {
+    /// Outputs per observation: a logit for each action, or the numbers of a continuous action.
+    #[must_use]
+    pub fn outputs(&self) -> usize {
+        self.actions.len().max(self.bounds.len())
+    }
 }
 
 /// Memory of one flow: what acting works with, so that it allocates nothing, and what a recurrent policy remembers
@@ -125,10 +133,10 @@ impl Policy {
         Scratch { buffer: vec![0.0; buffer], state: vec![0.0; state] }
     }
 
-    /// Outputs per observation: a logit for each action, or a continuous action itself.
+    /// See [`Trained::outputs`].
     #[must_use]
     pub fn outputs(&self) -> usize {
-        self.trained.actions.len().max(1)
+        self.trained.outputs()
     }
 
     /// Returns its action.
@@ -138,7 +146,11 @@ impl Policy {
     /// As [`act`](Self::act).
     pub fn action(&self, observation: &[f32], scratch: &mut Scratch) -> Result<Action, PolicyError> {
         let (best, outputs) = self.act(observation, scratch)?;
-        Ok(if self.trained.actions.is_empty() { Action::Continuous(outputs[0]) } else { Action::Discrete(best) })
+        Ok(if self.trained.actions.is_empty() {
+            Action::Continuous(Numbers::of(outputs))
+        } else {
+            Action::Discrete(best)
+        })
     }
 
     /// The index of the largest output (of equal ones the first), and all outputs, `[outputs]`.
@@ -148,9 +160,8 @@ impl Policy {
     /// what a recurrent policy remembers then starts over.
     pub fn act<'s>(&self, observation: &[f32], scratch: &'s mut Scratch) -> Result<(u32, &'s [f32]), PolicyError> {
         let outputs = self.answer(observation, scratch)?;
-        if self.trained.actions.is_empty() {
-            let (low, high) = self.trained.bounds;
-            outputs[0] = outputs[0].clamp(low, high);
+        for (output, (low, high)) in outputs.iter_mut().zip(&self.trained.bounds) {
+            *output = output.clamp(*low, *high);
         }
         Ok((argmax(outputs), outputs))
     }

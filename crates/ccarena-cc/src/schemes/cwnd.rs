@@ -42,13 +42,14 @@ struct Prior {
 impl Cwnd {
     pub(crate) fn new(config: &Config) -> Self {
         let initial = config.initial_window.clamp(1, CLAMP);
+        let fresh = if config.slow_start { INFINITE } else { initial };
         Self {
             segments: initial,
-            threshold: if config.slow_start { INFINITE } else { initial },
+            threshold: config.carried.map_or(fresh, |carried| carried.threshold.max(2)),
             credit: 0,
             prior: None,
             snd_una: 0,
-            initial,
+            initial: config.carried.map_or(initial, |carried| carried.restart_window.max(1)),
             mss: u64::from(config.mss.max(1)),
         }
     }

@@ -51,3 +51,27 @@ pub mod vivace_hercules;
 pub mod wcc_ai;
 pub mod wcc_md;
 pub mod xcp;
+
+/// Schemes that are no specs, by name.
+pub const ALL: &[crate::scheme::Scheme] = &[
+    abc::SCHEME,
+    bbr::SCHEME,
+    bbr3::SCHEME,
+    copa::SCHEME,
+    cubic::SCHEME,
+    ewtcp::SCHEME,
+    fixed::SCHEME,
+    hercules::SCHEME,
+    illinois::SCHEME,
+    ledbat::SCHEME,
+    multcp::SCHEME,
+    pilot::SCHEME,
+    remy::SCHEME,
+    reno::SCHEME,
+    vegas::SCHEME,
+    vivace::SCHEME,
+    vivace_hercules::SCHEME,
+    wcc_ai::SCHEME,
+    wcc_md::SCHEME,
+    xcp::SCHEME,
+];

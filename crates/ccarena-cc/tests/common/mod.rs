@@ -8,6 +8,7 @@
 
 use std::collections::VecDeque;
 
+use ccarena_cc::action::Numbers;
 use ccarena_cc::{
     AckInfo, Action, Bytes, Controller, Dur, Extrapolation, FlowSetting, LossInfo, Rate, RateSample, RecoveryState,
     Requirement, RouterAssisted, SentInfo, Signal, Time,
@@ -201,9 +202,15 @@ impl Flow {
             Operation::Decide { action } => {
                 if let Some(learned) = self.controller.learned() {
                     learned.take_decision();
-                    let (actions, (low, high)) = (learned.interface().actions.len() as u32, learned.interface().bounds);
-                    let action = match actions {
-                        0 => Action::Continuous(low + (high - low) * action as f32 / 14.0),
+                    let interface = learned.interface();
+                    let action = match interface.actions.len() as u32 {
+                        0 => Action::Continuous(Numbers::of(
+                            &interface
+                                .bounds
+                                .iter()
+                                .map(|(low, high)| low + (high - low) * action as f32 / 14.0)
+                                .collect::<Vec<_>>(),
+                        )),
                         n => Action::Discrete(action % n),
                     };
                     learned.act(action, self.now).unwrap();

@@ -219,7 +219,7 @@ impl Socket {
     /// If the scheme refuses it.
     pub fn act(&mut self, action: f64, now: Time) -> Result<(), ActionError> {
         let Some(learned) = self.driver.controller.learned() else { return Ok(()) };
-        let action = learned.interface().action(action)?;
+        let action = learned.interface().action(&[action])?;
         learned.act(action, now)
     }
 

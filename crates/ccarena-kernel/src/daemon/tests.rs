@@ -296,7 +296,7 @@ fn the_datapath_reports_as_often_as_the_window_wants() {
     }"#;
     let interval_us = |window: f32, srtt_us: u32, delivered_packets: u64| {
         let controller = ccarena_cc::Spec::parse(spec).unwrap().controller(&Config::default()).unwrap();
-        let decider = Some(Decider::Constant(ccarena_cc::Action::Continuous(window)));
+        let decider = Some(Decider::Constant(ccarena_cc::Action::Continuous(window.into())));
         let mut daemon = Daemon::new(0, 1, Box::new(|_| None));
         daemon.take_over(7, Driver { controller, decider, ..driver("acct", 0) }, 0);
         let sent_bytes = u64::from(MSS);

@@ -24,7 +24,7 @@ pub fn started<'a>(
                 "observation_len": interface.observation_len,
                 "observation_entries": interface.labels(),
                 "actions": interface.actions,
-                "bounds": [interface.bounds.0, interface.bounds.1],
+                "bounds": bounds(interface),
                 "report": interface.report,
             })
         });
@@ -32,6 +32,14 @@ pub fn started<'a>(
     };
     let flows: Vec<Value> = scenario.flows.iter().zip(flows).map(flow).collect();
     json!({"flows": flows, "zero_ns": zero_ns})
+}
+
+/// Bounds of an action: a pair, or one for each number of a continuous action.
+fn bounds(interface: &Interface) -> Value {
+    match interface.bounds[..] {
+        [(low, high)] => json!([low, high]),
+        _ => interface.bounds.iter().map(|(low, high)| json!([low, high])).collect(),
+    }
 }
 
 /// The emulator's part of a run's result: the run is valid if packets were late by no more than `bound` (p99) and devices

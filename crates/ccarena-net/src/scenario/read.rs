@@ -388,7 +388,7 @@ fn scheme(o: &Object<'_>) -> Result<Chosen> {
             defaults: defaults(&known),
             learned: true,
             rules: false,
-            weight_above: spec.observes(&["weight"]).then_some(0.0),
+            weight_above: spec.weight_above(),
             spec: Some(Arc::new(spec)),
         });
     }
@@ -530,6 +530,15 @@ fn rules(at: &At<'_>, scheme: &Chosen) -> Result<PolicySpec> {
     Ok(PolicySpec::Rules(at.text("the path of a rule file")?.into()))
 }
 
+/// An action: a number, or a list of them for several actuators.
+fn numbers(at: &At<'_>) -> Result<Vec<f64>> {
+    if !at.value.is_array() {
+        return Ok(vec![at.number(-1e9, 1e9)?]);
+    }
+    let list = at.list("a number, or a list of one for each actuator")?;
+    list.iter().map(|number| number.number(-1e9, 1e9)).collect()
+}
+
 fn policy(at: &At<'_>, scheme: &Chosen) -> Result<PolicySpec> {
     if !scheme.learned {
         return at.fail(format!("null, because scheme {:?} takes no policy", scheme.name));
@@ -544,11 +553,11 @@ fn policy(at: &At<'_>, scheme: &Chosen) -> Result<PolicySpec> {
         }
         if let Some(by) = o.get("by") {
             let actions = o.require("actions", "an action for each category")?.list("a list of actions")?;
-            let actions = actions.iter().map(|action| action.number(-1e9, 1e9)).collect::<Result<_>>()?;
+            let actions = actions.iter().map(numbers).collect::<Result<_>>()?;
             return Ok(PolicySpec::Table { by: by.text("a column of the report")?.into(), actions });
         }
         let action = o.require("constant", "an action, or `integer: FILE`")?;
-        return Ok(PolicySpec::Constant(action.number(-1e9, 1e9)?));
+        return Ok(PolicySpec::Constant(numbers(&action)?));
     }
     let expected = "the path of a policy artifact, {integer: FILE} to infer it in integers, {constant: ACTION}, \
                     {by: COLUMN, actions: [ACTION, ...]} or \"none\"";

@@ -67,7 +67,7 @@ fn a_full_document_is_read() {
     assert_eq!(s.links[0].router, Some(RouterSpec::new(Kind::AcctRouter, &given)));
     assert_eq!(s.links[1].router, Some(RouterSpec::default()));
     assert_eq!(f.desired[1], (Time(1_000_000_000), Rate::from_mbps(9.0)));
-    assert_eq!(s.flows[3].policy, Some(PolicySpec::Constant(3.0)));
+    assert_eq!(s.flows[3].policy, Some(PolicySpec::Constant(vec![3.0])));
     let quic = QuicAcks { packets: 4, rtt_fraction: 0.5, ..QuicAcks::default() };
     assert_eq!((s.flows[3].ack_policy, s.flows[3].min_rto), (AckPolicy::Quic(quic), Dur::from_millis(1000)));
     assert_eq!(s.flows[5].policy, Some(PolicySpec::Rules("rules.json".into())));

@@ -119,8 +119,8 @@ pub fn flow(f: &Flow, links: &[Link], base_rtt: Dur) -> Value {
             None | Some(PolicySpec::Rules(_)) => Value::Null,
             Some(PolicySpec::Artifact(file)) => json!(file),
             Some(PolicySpec::Integer(file)) => json!({"integer": file}),
-            Some(PolicySpec::Constant(action)) => json!({"constant": action}),
-            Some(PolicySpec::Table { by, actions }) => json!({"by": by, "actions": actions}),
+            Some(PolicySpec::Constant(action)) => json!({"constant": numbers(action)}),
+            Some(PolicySpec::Table { by, actions }) => json!({"by": by, "actions": actions.iter().map(|action| numbers(action)).collect::<Vec<_>>()}),
             Some(PolicySpec::Nobody) => json!("none"),
         },
         "requirement": f.requirement.map(requirement),
@@ -180,5 +180,13 @@ fn app(a: &App) -> Value {
         App::Transfers { sizes_bytes, gap } => {
             json!({"type": "transfers", "sizes_bytes": sizes_bytes, "gap_s": gap.as_secs_f64()})
         }
+    }
+}
+
+/// An action: of one actuator a number alone.
+fn numbers(action: &[f64]) -> Value {
+    match action {
+        [number] => json!(number),
+        numbers => json!(numbers),
     }
 }

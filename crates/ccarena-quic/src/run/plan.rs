@@ -210,7 +210,7 @@ mod tests {
         let acct = |kind: Kind| {
             of(|s| {
                 s.flows[0].scheme = "acct".into();
-                s.flows[0].policy = Some(ccarena_cc::PolicySpec::Constant(0.0));
+                s.flows[0].policy = Some(ccarena_cc::PolicySpec::Constant(vec![0.0]));
                 s.links[0].router = Some(RouterSpec::new(kind, &Default::default()));
             })
         };

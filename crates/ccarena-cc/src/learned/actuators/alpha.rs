@@ -1,6 +1,6 @@
 //! Actuator of α of an additive increase.
 
-use super::{Actuator, ActuatorEntry};
+use super::{Actuator, ActuatorEntry, Takes};
 use crate::learned::bases::base::{Base, Lever};
 use crate::learned::monitor::Monitor;
 use crate::param::Param;
@@ -15,7 +15,7 @@ pub const ALPHA: ActuatorEntry = ActuatorEntry {
     relative: false,
     range: (0.0, 1000.0),
     bounds: (1.0, 100.0),
-    takes_ops: false,
+    takes: Takes::Numbers,
     options: &[Param { name: "initial", default: 1.0, min: 0.0, max: 1000.0, doc: "α until the first action" }],
     kernel: true,
     build: |parts| Box::new(Alpha { initial: parts.options[0] as f32 }),

@@ -1,6 +1,9 @@
 //! Actuators: what an action moves.
 
 mod alpha;
+mod cap;
+mod choice;
+mod pacing_gain;
 mod rate;
 mod window;
 mod window_factor;
@@ -34,6 +37,17 @@ pub struct Parts<'a> {
     pub mss: f64,
 }
 
+/// Kind of an actuator's actions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    /// A number within bounds, or one of some levels.
+    Numbers,
+    /// An operation out of a list.
+    Operations,
+    /// A scheme of the base.
+    Schemes,
+}
+
 /// A registered actuator.
 pub struct ActuatorEntry {
     /// Name in a spec.
@@ -53,8 +67,8 @@ pub struct ActuatorEntry {
     pub range: (f64, f64),
     /// Bounds of the action if a spec gives none.
     pub bounds: (f64, f64),
-    /// Actions are operations out of a list.
-    pub takes_ops: bool,
+    /// Kind of its actions.
+    pub takes: Takes,
     /// Options of the actuator.
     pub options: &'static [Param],
     /// A program in the kernel can run it.
@@ -66,6 +80,9 @@ pub struct ActuatorEntry {
 /// All actuators, by name.
 pub const ACTUATORS: &[ActuatorEntry] = &[
     alpha::ALPHA,
+    cap::CAP,
+    choice::CHOICE,
+    pacing_gain::PACING_GAIN,
     rate::RATE,
     rate::RATE_FACTOR,
     window::WINDOW,

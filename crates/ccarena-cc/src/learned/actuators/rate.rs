@@ -1,6 +1,6 @@
 //! The rate, by value or by a factor.
 
-use super::{Actuator, ActuatorEntry};
+use super::{Actuator, ActuatorEntry, Takes};
 use crate::learned::bases::base::{Base, Lever};
 use crate::learned::monitor::Monitor;
 use crate::param::Param;
@@ -15,7 +15,7 @@ pub const RATE: ActuatorEntry = ActuatorEntry {
     relative: false,
     range: (0.01, 100_000.0),
     bounds: (0.1, 1000.0),
-    takes_ops: false,
+    takes: Takes::Numbers,
     options: &[],
     kernel: false,
     build: |_| Box::new(Value),
@@ -31,7 +31,7 @@ pub const RATE_FACTOR: ActuatorEntry = ActuatorEntry {
     relative: true,
     range: (-1000.0, 1000.0),
     bounds: (-10.0, 10.0),
-    takes_ops: false,
+    takes: Takes::Numbers,
     options: &[Param {
         name: "delta",
         default: 0.025,

@@ -1,6 +1,6 @@
 //! The window, by value or by a power of two.
 
-use super::{Actuator, ActuatorEntry};
+use super::{Actuator, ActuatorEntry, Takes};
 use crate::learned::bases::base::{Base, Lever};
 use crate::learned::monitor::Monitor;
 use crate::param::Param;
@@ -15,7 +15,7 @@ pub const WINDOW: ActuatorEntry = ActuatorEntry {
     relative: false,
     range: (1.0, 1e6),
     bounds: (2.0, 1000.0),
-    takes_ops: false,
+    takes: Takes::Numbers,
     options: &[],
     kernel: true,
     build: |_| Box::new(Value),
@@ -31,7 +31,7 @@ pub const WINDOW_EXP2: ActuatorEntry = ActuatorEntry {
     relative: true,
     range: (-16.0, 16.0),
     bounds: (-2.0, 2.0),
-    takes_ops: false,
+    takes: Takes::Numbers,
     options: &[
         Param {
             name: "max",

@@ -1,6 +1,6 @@
 //! Actuator of the window by a factor, in whole segments.
 
-use super::{Actuator, ActuatorEntry};
+use super::{Actuator, ActuatorEntry, Takes};
 use crate::learned::bases::base::{Base, Lever};
 use crate::learned::monitor::Monitor;
 use crate::param::Param;
@@ -15,7 +15,7 @@ pub const WINDOW_FACTOR: ActuatorEntry = ActuatorEntry {
     relative: true,
     range: (-16.0, 16.0),
     bounds: (-1.0, 1.0),
-    takes_ops: false,
+    takes: Takes::Numbers,
     options: &[
         Param { name: "delta", default: 0.025, min: 0.0, max: 1.0, doc: "δ, the change of window per unit of action" },
         Param {

@@ -1,6 +1,6 @@
 //! Operations on the window.
 
-use super::{Actuator, ActuatorEntry};
+use super::{Actuator, ActuatorEntry, Takes};
 use crate::learned::bases::base::{Base, Lever};
 use crate::learned::monitor::Monitor;
 
@@ -14,7 +14,7 @@ pub const WINDOW_OPS: ActuatorEntry = ActuatorEntry {
     relative: true,
     range: (0.0, 255.0),
     bounds: (0.0, 255.0),
-    takes_ops: true,
+    takes: Takes::Operations,
     options: &[],
     kernel: false,
     build: |parts| Box::new(Ops(parts.ops.into())),

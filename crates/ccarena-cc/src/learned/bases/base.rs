@@ -1,6 +1,6 @@
 //! Interface of all bases.
 
-use crate::controller::{Extrapolation, TransportNeeds};
+use crate::controller::{Extrapolation, FlowSetting, PacketTracker, RouterAssisted, TransportNeeds};
 use crate::events::{AckInfo, LossInfo, SentInfo};
 use crate::learned::monitor::Measured;
 use crate::types::{Bytes, Dur, Rate, Time};
@@ -14,6 +14,12 @@ pub enum Lever {
     Rate,
     /// Lever α of an additive increase α/w.
     Alpha,
+    /// The pacing rate in windows per smoothed RTT.
+    Pacing,
+    /// The upper bound of the window.
+    Cap,
+    /// The scheme that runs.
+    Choice,
 }
 
 /// Base that moves window and rate between decisions; its methods are those of a [`Controller`](crate::Controller), and
@@ -31,7 +37,8 @@ pub trait Base: Send + Sync {
     /// A segment leaves.
     fn on_sent(&mut self, _sent: &SentInfo) {}
 
-    /// See [`Controller::transport`](crate::controller::Controller::transport); the monitor decides on rate samples.
+    /// See [`Controller::transport`](crate::controller::Controller::transport); rate samples for signals are no need of
+    /// the base.
     fn transport(&self) -> TransportNeeds {
         TransportNeeds::WINDOW
     }
@@ -41,6 +48,30 @@ pub trait Base: Send + Sync {
 
     /// See [`Controller::on_idle_restart`](crate::Controller::on_idle_restart).
     fn on_idle_restart(&mut self, _now: Time, _idle: Dur, _rto: Dur) {}
+
+    /// See [`Controller::on_recovery_end`](crate::Controller::on_recovery_end).
+    fn on_recovery_end(&mut self, _now: Time, _in_flight: Bytes) {}
+
+    /// See [`Controller::on_timer`](crate::Controller::on_timer).
+    fn on_timer(&mut self, _now: Time) {}
+
+    /// See [`Controller::next_timer`](crate::Controller::next_timer).
+    fn next_timer(&self) -> Time {
+        Time::NEVER
+    }
+
+    /// See [`Controller::packet_tracker`](crate::Controller::packet_tracker).
+    fn packet_tracker(&mut self) -> Option<&mut dyn PacketTracker> {
+        None
+    }
+
+    /// See [`Controller::router_assisted`](crate::Controller::router_assisted).
+    fn router_assisted(&self) -> Option<&dyn RouterAssisted> {
+        None
+    }
+
+    /// See [`Adjustable::set`](crate::controller::Adjustable::set).
+    fn set(&mut self, _setting: FlowSetting) {}
 
     /// A decision period has ended at `now`; `target` is the window in segments that fills the smallest RTT at the
     /// advertised rate.
@@ -90,6 +121,15 @@ pub trait Base: Send + Sync {
 
     /// [`Lever::Alpha`].
     fn set_alpha(&mut self, _alpha: f32) {}
+
+    /// [`Lever::Pacing`]: the pacing rate is `windows` per smoothed RTT from now on.
+    fn set_pacing_gain(&mut self, _windows: f64) {}
+
+    /// [`Lever::Cap`]: the window is `segments` at most from now on.
+    fn set_cap(&mut self, _segments: f64) {}
+
+    /// [`Lever::Choice`]: scheme number `index` runs from now on.
+    fn choose(&mut self, _index: usize) {}
 }
 
 /// RTT before there is a sample.

@@ -3,9 +3,12 @@
 mod acct;
 pub mod base;
 mod cubic;
+mod levered;
 mod none;
+pub mod schemes;
 
 pub use self::base::{Base, Lever, initial_rtt};
+use self::levered::Levered;
 use super::composed::Composed;
 use super::plan::Plan;
 use crate::controller::Controller;
@@ -19,8 +22,8 @@ pub struct Parts<'a> {
     pub config: &'a Config,
     /// The options' values in the entry's order.
     pub options: &'a [f64],
-    /// Lever that the actuator moves.
-    pub lever: Lever,
+    /// Flag that an action sets the rate; else the window is what moves.
+    pub by_rate: bool,
     /// Everything else of the spec.
     pub plan: Plan,
 }
@@ -33,7 +36,7 @@ pub struct BaseEntry {
     pub doc: &'static str,
     /// Source of the design.
     pub source: &'static str,
-    /// Levers that can be moved.
+    /// Levers that can be moved besides [`EVERYWHERE`].
     pub levers: &'static [Lever],
     /// Options of the base.
     pub options: &'static [Param],
@@ -45,11 +48,26 @@ pub struct BaseEntry {
     pub build: fn(Parts<'_>) -> Box<dyn Controller>,
 }
 
+impl BaseEntry {
+    /// Returns whether `lever` moves something.
+    #[must_use]
+    pub fn has(&self, lever: Lever) -> bool {
+        self.levers.contains(&lever) || EVERYWHERE.contains(&lever)
+    }
+}
+
 /// All bases, by name.
 pub const BASES: &[BaseEntry] = &[acct::ACCT, cubic::CUBIC, none::NONE];
 
+/// Levers of every base.
+pub const EVERYWHERE: &[Lever] = &[Lever::Pacing, Lever::Cap];
+
 /// The controller over `base`.
 fn over<B: Base + 'static>(base: B, plan: Plan) -> Box<dyn Controller> {
+    if plan.actuators.iter().any(|a| EVERYWHERE.contains(&a.lever)) {
+        let mss = plan.mss;
+        return Box::new(Composed::new(Levered::new(base, mss), plan));
+    }
     Box::new(Composed::new(base, plan))
 }
 

@@ -44,21 +44,15 @@ pub const NONE: BaseEntry = BaseEntry {
     build: |parts| {
         let mss = f64::from(parts.config.mss.max(1));
         let initial = f64::from(parts.config.initial_window.max(1));
-        match parts.lever {
-            Lever::Window => {
-                let base =
-                    ByWindow { segments: initial.max(SMALLEST_WINDOW), mss, gain: parts.options[3], srtt: Dur::ZERO };
-                over(base, parts.plan)
-            }
-            _ => {
-                let least = parts.options[0] * 1e6;
-                let most = (parts.options[1] * 1e6).max(least);
-                let mut base =
-                    ByRate { rate: 0.0, srtt: Dur::ZERO, mss, window_rtts: parts.options[2], initial, least, most };
-                base.set_rate(base.initial_rate(INITIAL_RTT));
-                over(base, parts.plan)
-            }
+        if !parts.by_rate {
+            let segments = initial.max(SMALLEST_WINDOW);
+            return over(ByWindow { segments, mss, gain: parts.options[3], srtt: Dur::ZERO }, parts.plan);
         }
+        let least = parts.options[0] * 1e6;
+        let most = (parts.options[1] * 1e6).max(least);
+        let mut base = ByRate { rate: 0.0, srtt: Dur::ZERO, mss, window_rtts: parts.options[2], initial, least, most };
+        base.set_rate(base.initial_rate(INITIAL_RTT));
+        over(base, parts.plan)
     },
 };
 

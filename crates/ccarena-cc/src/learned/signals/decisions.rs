@@ -6,14 +6,14 @@ use crate::learned::monitor::{Parts, ratio};
 use crate::types::Dur;
 
 pub const SIGNALS: &[Signal] = &[
-    Signal::new("last_action", "action", "the action in force, as what the actuator made of it", |v, _| {
-        f64::from(v.action)
+    Signal::new("last_action", "action", "the action in force, as what the actuator made of it", |v, a| {
+        of_actuator(&v.action, a)
     })
     .bounds(-LARGEST, LARGEST)
     .range(Range::Action)
     .live(),
-    Signal::new("action_before", "action", "the action that was in force in the interval before", |v, _| {
-        f64::from(v.action_before)
+    Signal::new("action_before", "action", "the action that was in force in the interval before", |v, a| {
+        of_actuator(&v.action_before, a)
     })
     .bounds(-LARGEST, LARGEST)
     .range(Range::Action),
@@ -89,6 +89,12 @@ pub const SIGNALS: &[Signal] = &[
     .source("packet dispersion")
     .not_on(&[Backend::Bridge, Backend::Kernel]),
 ];
+
+/// The action of the actuator whose index is the last option.
+fn of_actuator(actions: &[f32], arguments: Arguments<'_>) -> f64 {
+    let index = arguments.options.last().copied().unwrap_or_default() as usize;
+    actions.get(index).copied().map_or(0.0, f64::from)
+}
 
 fn since_ack(v: &View<'_>, _: Arguments<'_>) -> f64 {
     v.now.since(v.monitor.newest().at).as_millis_f64()

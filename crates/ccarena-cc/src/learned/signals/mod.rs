@@ -14,6 +14,7 @@ mod windows;
 use super::bases::base::Base;
 use super::derived::Program;
 use super::monitor::{Measured, Monitor, Newest, Parts, Totals, times};
+use crate::action::MOST_NUMBERS;
 use crate::backends::Backend;
 use crate::param::Param;
 use crate::types::{Dur, Requirement, Time};
@@ -32,10 +33,10 @@ pub struct View<'a> {
     pub mss: f64,
     /// See `mss`.
     pub wire_bytes: f64,
-    /// The action in force, and the one that was in force in the interval before.
-    pub action: f32,
+    /// The action in force by actuator, and the one that was in force in the interval before.
+    pub action: [f32; MOST_NUMBERS],
     /// See `action`.
-    pub action_before: f32,
+    pub action_before: [f32; MOST_NUMBERS],
     /// Kind of the period, for clocks with several kinds.
     pub case: u8,
     /// The length that is chosen for the next period; zero if the clock chooses none.
@@ -159,7 +160,7 @@ pub struct Signal {
 pub enum Range {
     /// The entry.
     Own,
-    /// The actuator.
+    /// The actuator; if there are several, the one that the spec names as `action`.
     Action,
     /// The input or run-time parameter that the spec names as `name`.
     Named,

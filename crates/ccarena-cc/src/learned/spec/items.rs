@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{ANY, MOST, MOST_HISTORY, identifier};
 use crate::learned::derived::{self, Compiler, Expr};
@@ -44,6 +44,8 @@ pub(in crate::learned) struct Raw {
     pub(in crate::learned) options: Vec<Number>,
     /// The parameter or input that it is the value of.
     pub(in crate::learned) named: Option<usize>,
+    /// The actuator whose action it is.
+    pub(in crate::learned) actuator: Option<usize>,
     pub(in crate::learned) low: f64,
     pub(in crate::learned) high: f64,
 }
@@ -62,7 +64,7 @@ impl Raw {
             *parts = parts.and(Parts::RECENT);
             horizon.reach(Dur::from_secs_f64(options[0] / 1e3), options[1]);
         }
-        options.extend(self.named.map(|index| index as f64));
+        options.extend(self.named.or(self.actuator).map(|index| index as f64));
         options.into()
     }
 }
@@ -163,8 +165,8 @@ impl Item {
 /// Reads signals.
 pub(super) struct Reader<'a> {
     pub(super) params: &'a [ParamSpec],
-    /// Bounds of the action in force.
-    pub(super) acted: (f64, f64),
+    /// The actuators' names, and bounds of their actions in force.
+    pub(super) acted: Vec<(&'static str, (f64, f64))>,
 }
 
 impl Reader<'_> {
@@ -248,6 +250,9 @@ impl Reader<'_> {
         if signal.range == Range::Named {
             fields.push("name");
         }
+        if signal.range == Range::Action && self.acted.len() > 1 {
+            fields.push("action");
+        }
         let object = if at.value.is_string() { At { value: &EMPTY, path: at.path.clone() } } else { at.clone() };
         let o = object.object(&fields)?;
         let read = |p: &Param| o.or(p.name, Number::Value(p.default), |at| Number::read(at, p, self.params));
@@ -256,12 +261,13 @@ impl Reader<'_> {
             return at.fail("over_ms or over_rtts, not both");
         }
         let named = if signal.range == Range::Named { Some(self.named(&o)?) } else { None };
-        let (low, high) = match (signal.range, named) {
-            (Range::Action, _) => self.acted,
+        let actuator = if signal.range == Range::Action { Some(self.actuator(&o)?) } else { None };
+        let (low, high) = match (actuator, named) {
+            (Some(index), _) => self.acted[index].1,
             (_, Some(index)) => (self.params[index].min, self.params[index].max),
             _ => (signal.low, signal.high),
         };
-        Ok((Raw { signal, options, named, low, high }, o))
+        Ok((Raw { signal, options, named, actuator, low, high }, o))
     }
 
     /// The input or run-time parameter that field `name` names.
@@ -273,9 +279,28 @@ impl Reader<'_> {
         index.map_or_else(|| at.fail(names.join(", ")), Ok)
     }
 
-    /// Returns the default report of a spec.
+    /// The actuator that field `action` names; the only one if there are no others.
+    fn actuator(&self, o: &Object<'_>) -> Result<usize> {
+        if let [_] = self.acted[..] {
+            return Ok(0);
+        }
+        let names: Vec<&str> = self.acted.iter().map(|(name, _)| *name).collect();
+        let at = o.require("action", &format!("the actuator whose action it is: {}", names.join(", ")))?;
+        let name = at.choice("actuator", &names)?;
+        names.iter().position(|n| *n == name).map_or_else(|| at.fail(names.join(", ")), Ok)
+    }
+
+    /// Returns the default report of a spec: of several actuators it has `last_NAME` for each.
     pub(super) fn standard_report(&self) -> Result<Vec<Item>> {
-        let standard = Value::from(STANDARD_REPORT.map(Value::from).to_vec());
+        let (last, others) = (STANDARD_REPORT[0], STANDARD_REPORT[1..].iter().map(|name| Value::from(*name)));
+        let actions: Vec<Value> = match &self.acted[..] {
+            [_] => vec![last.into()],
+            several => {
+                let column = |name| json!({"signal": last, "action": name, "as": format!("last_{name}")});
+                several.iter().map(|(name, _)| column(name)).collect()
+            }
+        };
+        let standard: Value = actions.into_iter().chain(others).collect();
         self.items(&At { value: &standard, path: "report".into() }, None)
     }
 }

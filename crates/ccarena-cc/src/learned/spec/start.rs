@@ -20,9 +20,10 @@ pub struct Start {
 }
 
 impl Start {
-    pub(super) fn read(at: &At<'_>, actuator: &ActuatorEntry) -> Result<Self> {
-        if actuator.lever != Lever::Window {
-            return at.fail(format!("null: {:?} does not move the window", actuator.name));
+    pub(super) fn read(at: &At<'_>, actuators: &[&ActuatorEntry]) -> Result<Self> {
+        if actuators.iter().all(|actuator| actuator.lever != Lever::Window) {
+            let names: Vec<String> = actuators.iter().map(|actuator| format!("{:?}", actuator.name)).collect();
+            return at.fail(format!("null: {} does not move the window", names.join(" with ")));
         }
         let o = at.object(&["every_ms", "factor"])?;
         let every_ms = o.require("every_ms", "the length of a step in ms")?.number(0.1, 1000.0)?;

@@ -2,36 +2,33 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Item, Raw, Source, Spec};
+use super::acting::ActuatorSpec;
+use super::over::BaseSpec;
+use super::{Chosen, Item, Raw, Source, Spec};
 use crate::learned::VERSION;
 use crate::learned::interface::ParamSpec;
 use crate::learned::number::Number;
 use crate::learned::signals::Range;
 use crate::param::Param;
+use crate::scheme::Scheme;
 
 /// Returns the canonical form of a spec, without texts for readers.
 pub(super) fn canonical(d: &Spec) -> Value {
     let interface = d.interface();
     let params = &interface.params;
-    let mut act = chosen(d.actuator.entry.name, d.actuator.entry.options, &d.actuator.options, params);
-    if !d.ops.is_empty() {
-        act["ops"] = json!(d.ops);
-    } else if d.levels.is_empty() {
-        act["bounds"] = json!([d.bounds.0, d.bounds.1]);
-    } else {
-        act["levels"] = json!(d.levels);
-    }
+    let mut acts: Vec<Value> = d.actuators.iter().map(|a| act(a, params)).collect();
+    let several = acts.len() > 1;
     let mut spec = json!({
         "learned": VERSION,
         "name": interface.name,
         "clock": chosen(d.clock.entry.name, d.clock.entry.options, &d.clock.options, params),
         "observe": {
             "history": d.history,
-            "signals": d.observe.iter().map(|i| item(i, params, true)).collect::<Vec<_>>(),
+            "signals": d.observe.iter().map(|i| item(i, d, true)).collect::<Vec<_>>(),
         },
-        "act": act,
-        "base": chosen(d.base.entry.name, d.base.entry.options, &d.base.options, params),
-        "report": d.report.iter().map(|i| item(i, params, false)).collect::<Vec<_>>(),
+        "act": if several { Value::from(acts) } else { acts.pop().unwrap_or_default() },
+        "base": base(&d.base, params),
+        "report": d.report.iter().map(|i| item(i, d, false)).collect::<Vec<_>>(),
     });
     // Later than version 1 of the format, like the options below.
     if let Some(start) = d.start {
@@ -62,6 +59,30 @@ pub(super) fn spec(d: &Spec) -> Value {
     spec
 }
 
+fn act(actuator: &ActuatorSpec, params: &[ParamSpec]) -> Value {
+    let mut act = chosen(actuator.entry.name, actuator.entry.options, &actuator.options, params);
+    if let Some((field, value)) = actuator.actions.field() {
+        act[field] = value;
+    }
+    act
+}
+
+fn base(base: &BaseSpec, params: &[ParamSpec]) -> Value {
+    let scheme = |Chosen { entry, options }: &Chosen<Scheme>| {
+        let mut fields: Map<String, Value> =
+            entry.params.iter().zip(options).map(|(p, n)| (p.name.to_string(), n.to_json(params))).collect();
+        fields.insert("scheme".into(), json!(entry.name));
+        Value::Object(fields)
+    };
+    match base {
+        BaseSpec::Kind(Chosen { entry, options }) => chosen(entry.name, entry.options, options, params),
+        BaseSpec::Schemes(list) => match &list[..] {
+            [one] => scheme(one),
+            several => json!({"schemes": several.iter().map(scheme).collect::<Vec<_>>()}),
+        },
+    }
+}
+
 fn param(p: &ParamSpec) -> Value {
     let mut value = json!({"default": p.default, "min": p.min, "max": p.max});
     if !p.input {
@@ -87,10 +108,10 @@ fn chosen(kind: &str, options: &[Param], values: &[Number], params: &[ParamSpec]
     Value::Object(fields)
 }
 
-fn item(i: &Item, params: &[ParamSpec], observed: bool) -> Value {
+fn item(i: &Item, d: &Spec, observed: bool) -> Value {
     let mut value = match &i.source {
-        Source::Signal(raw) => signal(raw, params),
-        Source::Derived(expr) => expr.to_json(&|raw| signal(raw, params)),
+        Source::Signal(raw) => signal(raw, d),
+        Source::Derived(expr) => expr.to_json(&|raw| signal(raw, d)),
     };
     value["as"] = json!(i.name);
     if observed {
@@ -103,12 +124,16 @@ fn item(i: &Item, params: &[ParamSpec], observed: bool) -> Value {
 }
 
 /// A signal of the registry with its options.
-fn signal(raw: &Raw, params: &[ParamSpec]) -> Value {
+fn signal(raw: &Raw, d: &Spec) -> Value {
+    let params = &d.interface().params;
     let options = raw.signal.options.iter().zip(&raw.options);
     let mut fields: Map<String, Value> = options.map(|(o, n)| (o.name.to_string(), n.to_json(params))).collect();
     fields.insert("signal".into(), json!(raw.signal.name));
     if let (Range::Named, Some(index)) = (raw.signal.range, raw.named) {
         fields.insert("name".into(), json!(params[index].name));
+    }
+    if let (Some(index), true) = (raw.actuator, d.actuators.len() > 1) {
+        fields.insert("action".into(), json!(d.actuators.get(index).map(|a| a.entry.name)));
     }
     Value::Object(fields)
 }

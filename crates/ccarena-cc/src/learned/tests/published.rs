@@ -116,8 +116,8 @@ fn observed(spec: &Spec, inputs: &[Vec<f64>]) -> Vec<Vec<f64>> {
             base: &Window(1.0),
             mss: 1448.0,
             wire_bytes: 1500.0,
-            action: 0.0,
-            action_before: 0.0,
+            action: [0.0; 4],
+            action_before: [0.0; 4],
             case: 0,
             next_length: Dur::ZERO,
             weight: 1.0,
@@ -220,10 +220,10 @@ fn by_name(names: &[&str], values: &[f64]) -> Vec<f64> {
 /// The actuator of spec `text`, and a monitor for it.
 fn actuator(text: &str) -> (Box<dyn Actuator>, Monitor) {
     let spec = Spec::parse(text).unwrap();
-    let options: Vec<f64> = spec.actuator.options.iter().map(|n| n.resolve(&[])).collect();
-    let parts = actuators::Parts { options: &options, bounds: spec.interface().bounds, ops: &[], mss: 1448.0 };
+    let options: Vec<f64> = spec.actuators[0].options.iter().map(|n| n.resolve(&[])).collect();
+    let parts = actuators::Parts { options: &options, bounds: spec.interface().bounds[0], ops: &[], mss: 1448.0 };
     let monitor = Monitor::new(Parts::NONE, Horizon::default(), Rate(1), [vec![], vec![]]);
-    ((spec.actuator.entry.build)(&parts), monitor)
+    ((spec.actuators[0].entry.build)(&parts), monitor)
 }
 
 #[test]

@@ -89,7 +89,10 @@ fn attempt<'g>(policy: &Policy, graph: &'g Graph, reach: &[u32]) -> Result<(Buil
     builder.program.output_bits = output.bits;
     builder.program.values = builder.ranges.len();
     if policy.trained().actions.is_empty() {
-        let (low, high) = policy.trained().bounds;
+        let &[(low, high)] = &policy.trained().bounds[..] else {
+            let found = "a continuous action of several numbers";
+            return Err(builder.refused(found, "one number, or discrete actions (`levels`)"));
+        };
         // Inwards; a cast saturates.
         let unit = |x: f32| f64::from(x) * power(output.bits);
         let (low, high) = (unit(low).ceil() as i32, unit(high).floor() as i32);
