@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ccarena.agents.api import Training, train
+    from ccarena.controllers.interface import Controller
     from ccarena.eval.compete.competition import Competition, compete
     from ccarena.eval.heldout.outcome import Outcome, evaluate
     from ccarena.scenarios.entrants import load_policy
@@ -30,6 +31,7 @@ __version__ = "0.2.0"
 
 __all__ = [
     "Competition",
+    "Controller",
     "Flow",
     "Link",
     "Outcome",
@@ -47,6 +49,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Controller": "ccarena.controllers.interface",
     "Competition": "ccarena.eval.compete.competition",
     "Flow": "ccarena.scenarios.types",
     "Link": "ccarena.scenarios.types",

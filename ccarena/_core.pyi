@@ -3,6 +3,7 @@
 Arrays that a method fills must be C-contiguous and of the stated type and shape; nothing is converted or copied.
 """
 
+from collections.abc import Callable
 from os import PathLike
 from typing import Any
 
@@ -19,11 +20,88 @@ def check_rules(text: str, origin: str) -> int:
     fault, or with a memory that no rule covers.
     """
 
-def simulate(scenario_json: str) -> dict[str, Any]:
-    """Runs a scenario document in virtual time and returns its record (docs/results.md); the GIL is released meanwhile.
+def simulate(scenario_json: str, make: Callable[[int, str, dict[str, Any]], Any] | None = None) -> dict[str, Any]:
+    """Runs a scenario document in virtual time and returns its record (docs/results.md).
 
-    Raises ScenarioError, TraceError or PolicyError.
+    The GIL is released meanwhile, unless a flow has a controller of the user's, which `make(flow, class, facts)`
+    returns. Raises ScenarioError, TraceError or PolicyError, and ControllerError if a user's controller raises.
     """
+
+class Ack:
+    """Acknowledgement, as `Controller.on_ack` gets it."""
+
+    now_s: float
+    """Time of the simulation, s."""
+    acked_packets: int
+    """Packets that it reports as delivered for the first time."""
+    acked_bytes: int
+    """Payload of these packets."""
+    rtt_ms: float | None
+    """RTT of the newest packet among them; None if all were retransmitted."""
+    min_rtt_ms: float | None
+    """Smallest RTT so far; None before a sample."""
+    srtt_ms: float | None
+    """Smoothed RTT (RFC 6298); None before a sample."""
+    in_flight_packets: float
+    """Packets in flight after it; losses that it reveals are taken off."""
+    in_flight_before_packets: float
+    """Packets in flight before it."""
+    delivered_bytes: int
+    """Payload delivered in all, this acknowledgement included."""
+    lost_packets: float
+    """Packets newly marked lost by it."""
+    delivery_rate_mbps: float | None
+    """Delivery-rate sample (draft-cheng-iccrg-delivery-rate-estimation); None without one."""
+    app_limited: bool
+    """Whether the application limited the sample, and not the window."""
+    window_limited: bool
+    """Whether the window limited sending in the last round trip (Linux's `is_cwnd_limited`)."""
+    recovery: str
+    """Loss recovery after it: "open", "reduction" (after an ECN echo), "recovery" or "loss" (after a timeout)."""
+    marked_packets: int
+    """Packets that it reports as marked by routers (ECN)."""
+    acked_to: int
+    """First byte that is not yet cumulatively acknowledged."""
+    sent_to: int
+    """First byte that is not yet sent."""
+
+class Loss:
+    """Packets marked lost, a timeout, or a congestion mark, as `Controller.on_loss` gets it."""
+
+    now_s: float
+    """Time of the simulation, s."""
+    lost_packets: int
+    """Packets newly marked lost."""
+    lost_bytes: int
+    """Payload of these packets."""
+    in_flight_packets: float
+    """Packets in flight after the marking."""
+    delivered_bytes: int
+    """Payload delivered in all."""
+    new_episode: bool
+    """Whether it is the first loss of a recovery episode: multiplicative decrease answers this one."""
+    timeout: bool
+    """Whether the retransmission timer expired; everything in flight counts as lost."""
+    marked: bool
+    """Whether it is an ECN echo instead of a loss, once per window of data (RFC 3168)."""
+    sent_to: int
+    """First byte that is not yet sent."""
+
+class Sent:
+    """Packet that leaves, as `Controller.on_sent` gets it."""
+
+    now_s: float
+    """Time of the simulation, s."""
+    bytes: int
+    """Payload of the packet."""
+    in_flight_packets: float
+    """Packets in flight before it."""
+    app_limited: bool
+    """Whether the application, and not the window, has limited sending."""
+    retransmission: bool
+    """Whether the same data was sent before."""
+    sent_to: int
+    """First byte that is not yet sent, this packet excluded."""
 
 def drive(scenario_json: str, acks: int) -> None:
     """Drives the controller of a scenario's first flow with made-up acknowledgements, for measuring what they cost.

@@ -28,6 +28,7 @@ COMMANDS = {
         "ccarena.commands.compete",
         "run schemes against each other on one bottleneck: shares and harm",
     ),
+    "check": ("ccarena.commands.check", "try a controller of yours on hard links, and say what is wrong with it"),
     "leaderboard": ("ccarena.commands.leaderboard", "run, rank and show who is best on many links"),
     "reproduce": ("ccarena.commands.reproduce", "run the papers' suites: figures, and tables of claims"),
     **{name: ("ccarena.commands.emulator", summary) for name, summary in SHELLS.items()},

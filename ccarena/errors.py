@@ -29,6 +29,7 @@ __all__ = [
     "CcarenaError",
     "CheckpointError",
     "ConfigError",
+    "ControllerError",
     "DownloadError",
     "MachineError",
     "MissingDependencyError",
@@ -64,6 +65,10 @@ class ScenarioError(CcarenaError, ValueError):
     """A scenario document that does not describe a possible experiment."""
 
     exit_code = 2
+
+
+class ControllerError(CcarenaError):
+    """A user's controller that raised an exception, which is the cause of this one."""
 
 
 class ActionError(CcarenaError, ValueError):

@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 from ccarena.core import programs
 from ccarena.core.terminal import duration
-from ccarena.errors import CcarenaError, ConfigError, MachineError, MissingDependencyError, ScenarioError, did_you_mean
+from ccarena.errors import (
+    CcarenaError,
+    ConfigError,
+    ControllerError,
+    MachineError,
+    MissingDependencyError,
+    ScenarioError,
+    did_you_mean,
+)
 from ccarena.extras import how_to_add
 
 if TYPE_CHECKING:
@@ -145,6 +153,8 @@ def refusal(name: str, flow: Mapping[str, Any]) -> str:
         there = [f"--backend {other}" for other, about in BACKENDS.items() if kind in about.foreign]
         lacks = f"{what.get(kind, 'a program')}, which does not run {backend.where}; use {' or '.join(there)}"
         return "" if kind in backend.foreign else lacks
+    if backend.real_time and "controller" in flow:
+        return f"a Python class, which runs in the simulator only; leave it out, or use --backend {SIM}"
     if backend.real_time and scheme in unsignalled():
         lacks = f"signals of {scheme} routers have no place in the packets of --backend {name}"
         return f"{lacks}; leave it out, or run it with --backend {SIM}"
@@ -191,10 +201,13 @@ def simulate(document: Mapping[str, Any]) -> dict[str, Any]:
         raise MissingDependencyError(
             f"the native extension ccarena._core is not built; build it: {how_to_add()}"
         ) from error
+    from ccarena.controllers.load import make, with_traceback
     from ccarena.scenarios.scenario import scenario_json
 
     try:
-        return dict(core.simulate(scenario_json(document)))
+        return dict(core.simulate(scenario_json(document), make))
+    except ControllerError as error:
+        raise with_traceback(error) from error.__cause__
     except CcarenaError:
         raise
     except ValueError as error:

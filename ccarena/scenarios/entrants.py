@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ccarena import _core
 from ccarena.configs.spec_files import action_of, as_json, is_built_in, is_file, read_spec
+from ccarena.controllers import load as controllers
 from ccarena.core.arguments import number
 from ccarena.core.files import scratch
 from ccarena.core.learned_schemes import shipped_policies, specs
@@ -58,7 +59,8 @@ An entrant is [LABEL=]WHO[@KEY=VALUE[,KEY=VALUE]...] (docs/entrants.md):
   WHO    a scheme (`ccarena schemes`), or a policy: a file, a run's folder, the
          name of a run in runs/ or of a shipped policy; or SPEC=ACTION, a
          learned scheme that always takes this action; in real time also
-         kernel:NAME, stack:NAME (`ccarena stacks`), or an entrant file
+         kernel:NAME, stack:NAME (`ccarena stacks`), or an entrant file; in the
+         simulator also FILE.py:NAME, a controller of yours
   KEY    a parameter of the scheme (`ccarena schemes NAME`), weight, ecn (0, 1),
          requirement (MIN:MAX, Mbit/s) or rules (a rule file, for remy)
   LABEL  its name in tables
@@ -128,8 +130,8 @@ class Entrant:
         return {**self.flow, **fields}
 
 
-EntrantLike: TypeAlias = PolicyLike | Entrant
-"""Argument for an entrant: its text, the path of a policy, an artifact in memory, or an `Entrant`."""
+EntrantLike: TypeAlias = PolicyLike | Entrant | type
+"""Argument for an entrant: its text, the path of a policy, an artifact in memory, a user's class, or an `Entrant`."""
 
 
 def parse(text: str) -> Entrant:
@@ -166,6 +168,10 @@ def read(given: EntrantLike, stack: ExitStack | None = None) -> Entrant:
         return given
     if isinstance(given, str):
         return parse(given)
+    if isinstance(given, type):
+        flow = controllers.flow_of(given)
+        controllers.check(flow)
+        return Entrant(given.__name__, flow, given.__name__)
     if isinstance(given, Artifact):
         if stack is None:
             raise PolicyError("a policy in memory has no file; save it, and name the file")
@@ -413,12 +419,19 @@ def _stack(who: str) -> _Found | None:
     return _Found(f"the stack, stack:{who}", who, lambda: stack.flow(control), stack.entrant)
 
 
+def _python(who: str) -> _Found | None:
+    if not controllers.is_controller(who):
+        return None
+    return _Found(f"the class {who}", who.rpartition(":")[2], lambda: controllers.flow_of(who))
+
+
 KINDS: dict[str, Kind] = {
     "scheme": Kind(_scheme, lambda: heuristics() + rule_based()),
     "file": Kind(_file, lambda: []),
     "run": Kind(_run, lambda: [path.parent.name for path in RUNS.glob(f"*/{POLICY}")]),
     "shipped": Kind(_shipped, shipped_policies),
     "stack": Kind(_stack, stack_names),
+    "python": Kind(_python, lambda: []),
 }
 """Kinds by the name that chooses one, as in `shipped:acct`; the first that knows a word is taken."""
 
@@ -562,7 +575,7 @@ def _settings(text: str, flow: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Returns the flow's fields in `KEY=VALUE,...`, with `params` among them."""
     if not text:
         return {}
-    entry = {"name": flow["scheme"], "params": []} if "foreign" in flow else about(flow["scheme"])
+    entry = _about(flow)
     known = {param["name"] for param in entry["params"]}
     fields: dict[str, Any] = {}
     params: dict[str, float] = {}
@@ -591,6 +604,17 @@ def _settings(text: str, flow: Mapping[str, Any], where: str) -> dict[str, Any]:
     return {**fields, **({"params": params} if params else {})}
 
 
+def _about(flow: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the facts of what a flow runs: its name and its parameters."""
+    if "controller" in flow:
+        return {
+            "name": flow["scheme"],
+            "params": [{"name": name} for name in controllers.parameters(flow)],
+            "weight_above": 0,
+        }
+    return {"name": flow["scheme"], "params": []} if "foreign" in flow else about(flow["scheme"])
+
+
 def about(scheme: Any) -> Mapping[str, Any]:
     """Returns the registry's entry of a scheme, or the facts of a spec."""
     if isinstance(scheme, str):
@@ -601,6 +625,11 @@ def about(scheme: Any) -> Mapping[str, Any]:
 
 def _check(flow: Mapping[str, Any], where: str) -> None:
     """Raises ConfigError if a scenario refuses `flow`."""
+    if "controller" in flow:
+        try:
+            controllers.check(flow)
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {error}") from None
     link = {"service": {"type": "constant", "rate_mbps": 10.0}}
     try:
         _core.validate_scenario(as_json({"links": [link], "flows": [dict(flow)]}, where))

@@ -32,7 +32,12 @@ def enter(document: dict[str, Any]) -> dict[str, Any]:
             flow["policy"] = _policy(flow["policy"])
         elif flow.get("rules") is not None:
             flow["rules"] = _rules(flow["rules"], where)
-        elif flow.get("foreign") is None and isinstance(flow.get("scheme"), str) and flow["scheme"] not in heuristics():
+        elif (
+            flow.get("foreign") is None
+            and flow.get("controller") is None
+            and isinstance(flow.get("scheme"), str)
+            and flow["scheme"] not in heuristics()
+        ):
             _enter(flow, where, parsed)
     return document
 

@@ -4,6 +4,7 @@
 //! right name; [`Scenario::to_json`] writes the normalised document, every default spelled out, which reads back equal.
 
 pub mod foreign;
+pub mod own;
 mod read;
 mod write;
 
@@ -21,6 +22,7 @@ use crate::routers::RouterSpec;
 use crate::service::ServiceSpec;
 
 pub use self::foreign::Foreign;
+pub use self::own::Own;
 pub use ccarena_cc::reader::{DocumentError as ScenarioError, Problem};
 
 /// The version of the document that this crate reads and writes.
@@ -80,10 +82,12 @@ pub struct Outages {
 pub struct Flow {
     /// Unique name.
     pub name: String,
-    /// A scheme in [`ccarena_cc::registry`], or the name of `spec` or of what is `foreign`.
+    /// A scheme in [`ccarena_cc::registry`], or the name of `spec`, of what is `foreign` or of `own`.
     pub scheme: String,
     /// Congestion control of somebody else, which runs on real sockets only.
     pub foreign: Option<Foreign>,
+    /// Controller that the user has written.
+    pub own: Option<Own>,
     /// A learned scheme that is given by its spec.
     pub spec: Option<Arc<Spec>>,
     /// The scheme's parameters; those that are missing are those of its trained policy, and without one the defaults.
@@ -267,6 +271,7 @@ impl Default for Flow {
             name: "flow0".into(),
             scheme: "cubic".into(),
             foreign: None,
+            own: None,
             spec: None,
             params: BTreeMap::new(),
             start: Time::ZERO,

@@ -37,6 +37,18 @@ pub fn action(error: impl std::fmt::Display) -> PyErr {
     raise("ActionError", error.to_string())
 }
 
+/// Returns the exception for a user's controller that raised one, with that one as its cause.
+pub fn controller(py: Python<'_>, scenario: &ccarena_net::Scenario, failure: crate::own::Failure) -> PyErr {
+    let flow = scenario.flows.get(failure.flow);
+    let (name, class) = flow.map_or(("", ""), |flow| (flow.name.as_str(), flow.scheme.as_str()));
+    let when = failure.at.map_or_else(|| "before the run".into(), |at| format!("at {:.6} s", at.as_secs_f64()));
+    let cause = failure.error;
+    let message = format!("{class}.{} of {name} raised {cause} {when} of the simulation", failure.during);
+    let error = raise("ControllerError", message);
+    error.set_cause(py, Some(cause));
+    error
+}
+
 /// Returns the exception for a simulation that cannot be built, by its cause.
 pub fn sim(error: &ccarena_sim::SimError) -> PyErr {
     use ccarena_net::ServiceError;

@@ -4,6 +4,7 @@ mod documents;
 mod errors;
 mod integer;
 mod learned;
+mod own;
 mod policy;
 mod simulate;
 mod traces;

@@ -1,5 +1,7 @@
 //! One scenario in, one result out.
 
+use std::sync::{Arc, PoisonError};
+
 use ccarena_cc::learned::shipped;
 use ccarena_cc::{Dur, Policies, Time, registry, steady_state};
 use ccarena_net::queues::LimitRule;
@@ -12,25 +14,57 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::{Value, json};
 
-use crate::errors;
+use crate::{errors, own};
 
-/// simulate(scenario_json) -> dict: runs a scenario in virtual time; the GIL is released meanwhile.
+/// Time that a run with a user's controller goes on before an interrupt or an exception is heard.
+const SLICE: Dur = Dur::from_millis(100);
+
+/// simulate(scenario_json, make=None) -> dict: runs a scenario in virtual time; the GIL is released meanwhile, unless a
+/// flow has a controller of the user's, which `make(flow, class, facts)` returns.
 ///
-/// Raises ScenarioError, TraceError or PolicyError. The result's layout is in docs/results.md.
+/// Raises ScenarioError, TraceError or PolicyError, and ControllerError if a user's controller raises. The result's
+/// layout is in docs/results.md.
 #[pyfunction]
-fn simulate<'py>(py: Python<'py>, scenario_json: &str) -> PyResult<Bound<'py, PyDict>> {
+#[pyo3(signature = (scenario_json, make=None))]
+fn simulate<'py>(py: Python<'py>, scenario_json: &str, make: Option<Py<PyAny>>) -> PyResult<Bound<'py, PyDict>> {
     let scenario = Scenario::parse(scenario_json).map_err(errors::scenario)?;
+    if let (Some(make), true) = (make, scenario.flows.iter().any(|flow| flow.own.is_some())) {
+        return with_own(py, &scenario, make);
+    }
     let mut sim = py.detach(|| Sim::new(&scenario, &Files::default(), false)).map_err(|e| errors::sim(&e))?;
     let end = Time(scenario.duration.0);
     let mut at = Time::ZERO;
     while at < end {
         // In slices, so that an interrupt is heard.
-        at = end.min(at + Dur::from_millis(10_000));
+        at = end.min(at + SLICE * 100);
         py.detach(|| sim.run_until(at));
         py.check_signals()?;
     }
     let record = py.detach(|| sim.take_result(&scenario));
     dict(py, record)
+}
+
+/// Runs a scenario with controllers of the user's, which need the interpreter all the time.
+fn with_own<'py>(py: Python<'py>, scenario: &Scenario, make: Py<PyAny>) -> PyResult<Bound<'py, PyDict>> {
+    let failures = own::Failures::default();
+    let first = || failures.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let mut files = Files::default();
+    files.own = Some(own::builder(make, Arc::clone(&failures)));
+    let mut sim = Sim::new(scenario, &files, false).map_err(|e| match first() {
+        Some(failure) => errors::controller(py, scenario, failure),
+        None => errors::sim(&e),
+    })?;
+    let end = Time(scenario.duration.0);
+    let mut at = Time::ZERO;
+    while at < end {
+        at = end.min(at + SLICE);
+        sim.run_until(at);
+        py.check_signals()?;
+        if let Some(failure) = first() {
+            return Err(errors::controller(py, scenario, failure));
+        }
+    }
+    dict(py, sim.take_result(scenario))
 }
 
 /// The result as nested dictionaries.
@@ -215,6 +249,9 @@ fn one_rtt_late<'py>(
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(drive, module)?)?;
     module.add_function(wrap_pyfunction!(simulate, module)?)?;
+    module.add_class::<own::Ack>()?;
+    module.add_class::<own::Loss>()?;
+    module.add_class::<own::Sent>()?;
     module.add_function(wrap_pyfunction!(one_rtt_late, module)?)?;
     module.add_function(wrap_pyfunction!(validate_scenario, module)?)?;
     module.add_function(wrap_pyfunction!(schemes, module)?)?;

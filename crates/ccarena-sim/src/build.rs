@@ -35,6 +35,14 @@ pub enum SimError {
         /// Name of the flow's congestion control.
         scheme: String,
     },
+    /// A controller that the user has written.
+    #[error("flows[{flow}].controller: {reason}")]
+    Own {
+        /// The flow.
+        flow: usize,
+        /// Cause.
+        reason: String,
+    },
     /// A flow's scheme or its parameters.
     #[error("flows[{flow}].scheme: {source}")]
     Scheme {
@@ -97,12 +105,20 @@ fn build_flow(
     }
     let (app, mss) = build_app(planned);
     let config = scenario.controller(index, mss);
-    let built =
-        files.policies.build(&planned.scheme, planned.spec.as_deref(), &config, planned.policy.as_ref(), outside);
-    let (controller, decider) = built.map_err(|source| match source {
-        FlowError::Scheme(source) => SimError::Scheme { flow: index, source },
-        FlowError::Policy(source) => SimError::Policy { flow: index, source },
-    })?;
+    let (controller, decider) = match &planned.own {
+        Some(own) => {
+            let build = files.own.as_ref().ok_or_else(|| "only `ccarena.run` and the commands run it".into());
+            let built = build.and_then(|build| build(index, own, &config));
+            (built.map_err(|reason| SimError::Own { flow: index, reason })?, None)
+        }
+        None => files
+            .policies
+            .build(&planned.scheme, planned.spec.as_deref(), &config, planned.policy.as_ref(), outside)
+            .map_err(|source| match source {
+                FlowError::Scheme(source) => SimError::Scheme { flow: index, source },
+                FlowError::Policy(source) => SimError::Policy { flow: index, source },
+            })?,
+    };
     let app = AppState::new(app, planned.start, mss);
     // A scheme that doubles its window for ever, as a policy may, ends at what memory holds.
     let receive_window = planned.receive_window.unwrap_or_else(|| limits.window_packets(scenario.flows.len()));

@@ -4,8 +4,13 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ccarena_cc::Policies;
+use ccarena_cc::scheme::Config;
+use ccarena_cc::{Controller, Policies};
+use ccarena_net::scenario::Own;
 use ccarena_net::{Limits, ResourceError, Trace, TraceError, resources, trace};
+
+/// Builder of controllers that users have written: of a flow by its number, with the reason if it cannot.
+pub type OwnControllers = dyn Fn(usize, &Own, &Config) -> Result<Box<dyn Controller>, String> + Send + Sync;
 
 /// Traces and policies by file, each read once. Clones share what they have read, also between threads.
 #[derive(Clone)]
@@ -13,6 +18,8 @@ pub struct Files {
     traces: Arc<Mutex<HashMap<PathBuf, Trace>>>,
     /// The policies.
     pub policies: Policies,
+    /// Builder of users' controllers; none refuses them.
+    pub own: Option<Arc<OwnControllers>>,
     /// Limits of a scenario, or the error in the variable that sets them ([`resources::VARIABLE`]).
     pub limits: Result<Limits, ResourceError>,
 }
@@ -21,7 +28,7 @@ impl Default for Files {
     fn default() -> Self {
         let setting = std::env::var(resources::VARIABLE).ok();
         let limits = Limits::from_setting(setting.as_deref());
-        Self { traces: Arc::default(), policies: Policies::default(), limits }
+        Self { traces: Arc::default(), policies: Policies::default(), own: None, limits }
     }
 }
 

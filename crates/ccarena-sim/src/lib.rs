@@ -9,7 +9,7 @@ pub mod build;
 mod delivery;
 pub mod domain;
 mod far_end;
-mod files;
+pub mod files;
 mod numbers;
 pub mod oracle;
 mod pacer;

@@ -10,7 +10,7 @@ use ccarena_cc::{PolicySpec, Spec};
 use serde_json::Value;
 
 use super::{
-    AckPolicy, App, Change, Flow, Foreign, Link, Outages, QuicAcks, Record, Scenario, VERSION, foreign, write,
+    AckPolicy, App, Change, Flow, Foreign, Link, Outages, QuicAcks, Record, Scenario, VERSION, foreign, own, write,
 };
 use crate::cellular;
 use crate::queues::{self, Kind, LIMITS, Limit, LimitRule, QueueSpec};
@@ -22,6 +22,9 @@ use crate::service::ServiceSpec;
 const MAX_COUNT: usize = 100_000;
 /// No scenario's flows have more values in the normalised document, in which copies and default paths are spelled out.
 const MAX_VALUES: usize = 500_000;
+/// No controller of a user has more parameters, nor a parameter of it a greater value.
+const MAX_ARGUMENTS: usize = 256;
+const ANY: f64 = 1e15;
 /// No name of a link or a flow is longer, in bytes.
 const MAX_NAME: usize = 100;
 /// Flows whose ends are programs of others: each is two processes at least.
@@ -282,7 +285,7 @@ fn values_in(value: &Value) -> usize {
 
 #[rustfmt::skip]
 const FLOW_FIELDS: &[&str] = &[
-    "name", "scheme", "foreign", "params", "start_s", "stop_s", "path", "return_path", "base_rtt_ms", "app", "policy",
+    "name", "scheme", "foreign", "controller", "params", "start_s", "stop_s", "path", "return_path", "base_rtt_ms", "app", "policy",
     "rules", "requirement", "weight", "changes", "desired_mbps", "sack", "ecn", "slow_start", "delayed_ack", "ack_policy",
     "min_rto_ms", "burst_bytes", "initial_window", "receive_window_packets", "mss_bytes", "header_bytes",
     "ack_bytes", "count",
@@ -292,7 +295,13 @@ fn flow(at: &At<'_>, index: usize, links: &[Link], by_name: &BTreeMap<&str, usiz
     let o = at.object(FLOW_FIELDS)?;
     let default = Flow::default();
     let foreign = o.maybe("foreign", foreign::read)?;
-    let scheme = if foreign.is_some() { foreign_scheme(&o)? } else { scheme(&o)? };
+    let own = o.maybe("controller", own::read)?;
+    let scheme = match (&foreign, &own) {
+        (Some(_), Some(_)) => return at.fail("either `foreign` or `controller`"),
+        (Some(_), None) => named(&o, params(&o, &[])?)?,
+        (None, Some(_)) => named(&o, arguments(&o)?)?,
+        (None, None) => scheme(&o)?,
+    };
     let start = o.or("start_s", default.start, |at| Ok(Time::ZERO + at.seconds(0.0)?))?;
     let stop = o.maybe("stop_s", |at| match Time::ZERO + at.seconds(0.0)? {
         stop if stop <= start => at.fail(format!("more than start_s, which is {}", start.as_secs_f64())),
@@ -308,6 +317,7 @@ fn flow(at: &At<'_>, index: usize, links: &[Link], by_name: &BTreeMap<&str, usiz
         name: o.or("name", format!("flow{index}"), name)?,
         scheme: scheme.name.clone(),
         foreign,
+        own,
         spec: scheme.spec.clone(),
         params: scheme.params(policy.as_ref()),
         start,
@@ -360,13 +370,13 @@ impl Chosen {
     }
 }
 
-/// The name of what is foreign, which has no parameters and no policy.
-fn foreign_scheme(o: &Object<'_>) -> Result<Chosen> {
-    let at = o.require("scheme", "a name for the foreign congestion control")?;
+/// The name of what is in no registry, and has no policy.
+fn named(o: &Object<'_>, given: BTreeMap<String, f64>) -> Result<Chosen> {
+    let at = o.require("scheme", "a name for the congestion control")?;
     Ok(Chosen {
         name: name(&at)?,
         spec: None,
-        given: params(o, &[])?,
+        given,
         defaults: BTreeMap::new(),
         learned: false,
         rules: false,
@@ -427,6 +437,19 @@ fn params(o: &Object<'_>, known: &[Known<'_>]) -> Result<BTreeMap<String, f64>> 
         }
     }
     Ok(params)
+}
+
+/// Reads the field `params` of a controller whose parameters are its own.
+fn arguments(o: &Object<'_>) -> Result<BTreeMap<String, f64>> {
+    let Some(at) = o.get("params") else { return Ok(BTreeMap::new()) };
+    let Value::Object(fields) = at.value else { return at.fail("an object of numbers") };
+    if fields.len() > MAX_ARGUMENTS {
+        return at.fail(format!("at most {MAX_ARGUMENTS} parameters"));
+    }
+    let names: Vec<&str> = fields.keys().map(String::as_str).collect();
+    let given = at.object(&names)?;
+    let value = |name: &&str| Ok(((*name).into(), given.require(name, "a number")?.number(-ANY, ANY)?));
+    names.iter().map(value).collect()
 }
 
 fn path_of(at: &At<'_>, by_name: &BTreeMap<&str, usize>) -> Result<Vec<usize>> {

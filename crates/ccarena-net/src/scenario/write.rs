@@ -4,7 +4,7 @@ use ccarena_cc::PolicySpec;
 use ccarena_cc::types::{Dur, Rate, Requirement, Time};
 use serde_json::{Map, Value, json};
 
-use super::{AckPolicy, App, Flow, Link, Scenario, VERSION, foreign};
+use super::{AckPolicy, App, Flow, Link, Scenario, VERSION, foreign, own};
 use crate::queues::{Limit, QueueSpec};
 use crate::reshape::{self, Reshape};
 use crate::routers::RouterSpec;
@@ -153,6 +153,9 @@ pub fn flow(f: &Flow, links: &[Link], base_rtt: Dur) -> Value {
     // Documents of flows that have none stay as they were, and with them the digests of stored results.
     if let (Some(foreign), Value::Object(fields)) = (&f.foreign, &mut document) {
         fields.insert("foreign".into(), foreign::write(foreign));
+    }
+    if let (Some(own), Value::Object(fields)) = (&f.own, &mut document) {
+        fields.insert("controller".into(), own::write(own));
     }
     if let Some(PolicySpec::Rules(file)) = &f.policy {
         document["rules"] = json!(file);

@@ -1,0 +1,35 @@
+"""Command `ccarena check`: tries a controller of the user's on hard links, and says what is wrong with it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from ccarena.core.terminal import visible
+from ccarena.errors import ConfigError
+
+__all__ = ["add_parser", "run"]
+
+
+def add_parser(subparsers: Any, **kwargs: Any) -> None:
+    """Declares the command's options."""
+    parser = subparsers.add_parser("check", **kwargs)
+    parser.add_argument(
+        "controller", metavar="FILE.py:NAME", help="a class, and after an @ its arguments: cc.py:Mine@gain=2"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints one line per case. Returns 1 if anything is wrong."""
+    from ccarena.controllers.check import CASES, check
+    from ccarena.scenarios.entrants import parse
+
+    entrant = parse(args.controller)
+    if "controller" not in entrant.flow:
+        raise ConfigError(
+            f'"{args.controller}" is no class of yours; expected FILE.py:NAME, such as my_cc.py:MyController'
+        )
+    faults = {found.case: found.fault for found in check(entrant)}
+    for case in CASES:
+        print(visible(f"FAULT  {case}: {faults[case]}" if case in faults else f"ok     {case}"))
+    return 1 if faults else 0
