@@ -68,12 +68,12 @@ def make(flow: int, where: str, facts: Mapping[str, Any]) -> Any:
 
     Raises what its constructor raises, and ConfigError if there is no such class.
     """
-    found = _find(where)
+    found: Any = _find(where)
     made = found.__new__(found)
     for name in ("mss_bytes", "initial_window", "weight"):
         setattr(made, name, facts[name])
     made.random = random.Random(facts["seed"])
-    made.__init__(**facts["params"])  # type: ignore[misc]
+    made.__init__(**facts["params"])
     return made
 
 
