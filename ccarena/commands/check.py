@@ -21,7 +21,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints one line per case. Returns 1 if anything is wrong."""
-    from ccarena.controllers.check import CASES, check
+    from ccarena.eval.soundness.check import CASES, check
     from ccarena.scenarios.entrants import parse
 
     entrant = parse(args.controller)

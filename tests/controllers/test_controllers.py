@@ -13,7 +13,7 @@ import pytest
 import ccarena
 from ccarena import _core
 from ccarena.cli import main
-from ccarena.controllers.check import CASES, check
+from ccarena.eval.soundness.check import CASES, check
 from ccarena.controllers.load import flow_of, make
 from ccarena.errors import CcarenaError, ConfigError, ControllerError
 from ccarena.scenarios.backends import refusal, simulate

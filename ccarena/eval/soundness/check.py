@@ -1,4 +1,4 @@
-"""Check of a user's controller: what must hold on any link, tried on links that are hard.
+"""Check of a user's controller on links that are hard.
 
 Each case is a scenario with fixed seeds. In each of them the controller runs twice, and its calls are watched.
 """
@@ -52,7 +52,7 @@ _METHODS = ("on_ack", "on_loss", "on_sent", "on_timer", "on_spurious_loss", "on_
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong with a controller, and in which case."""
+    """Fault of a controller in one case."""
 
     case: str
     fault: str
