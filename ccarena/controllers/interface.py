@@ -31,7 +31,7 @@ class Controller:
     threshold: float | None = None
     """Slow-start threshold in packets, if it has one: proportional rate reduction (RFC 6937) reads it."""
     owns_recovery: ClassVar[bool] = False
-    """Whether the window alone says what is sent during loss recovery, without proportional rate reduction."""
+    """True if the window alone says what is sent during loss recovery, without proportional rate reduction."""
 
     mss_bytes: int
     """Payload of a full packet. This and the next three are set before `__init__` is called."""
