@@ -13,9 +13,9 @@ import pytest
 import ccarena
 from ccarena import _core
 from ccarena.cli import main
-from ccarena.eval.soundness.check import CASES, check
 from ccarena.controllers.load import flow_of, make
 from ccarena.errors import CcarenaError, ConfigError, ControllerError
+from ccarena.eval.soundness.check import CASES, check
 from ccarena.scenarios.backends import refusal, simulate
 from ccarena.scenarios.entrants import parse, read
 
