@@ -16,6 +16,8 @@ __all__ = ["GROUPS", "STACKS", "backend_of", "controls_of_the_kernel", "expand",
 
 STACKS = "stacks"
 """Group of the stacks that are installed, with their first congestion control, and of the running kernel's controls."""
+OWN = "ccarena"
+"""Name of the kernel bridge's congestion control (crates/ccarena-kernel/src/bpf/bridge.bpf.c)."""
 _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 
@@ -57,8 +59,11 @@ def not_here(words: Iterable[str]) -> str:
 
 
 def controls_of_the_kernel() -> list[str]:
-    """Returns the TCP congestion controls that the running kernel has loaded, by their names; none without Linux."""
+    """Returns the TCP congestion controls that the running kernel has loaded, by their names; none without Linux.
+
+    Leaves out this package's own one, which the kernel has while a daemon of the bridge runs.
+    """
     try:
-        return sorted(_AVAILABLE.read_text().split())
+        return sorted(set(_AVAILABLE.read_text().split()) - {OWN})
     except OSError:
         return []

@@ -23,7 +23,8 @@ from ccarena.eval.leaderboard.store import Store
 
 def test_groups_of_entrants_and_the_board_of_stacks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(groups, "installed_stacks", lambda: {"theirs": None})
-    monkeypatch.setattr(groups, "controls_of_the_kernel", lambda: ["cubic", "reno"])
+    (tmp_path / "available").write_text("reno ccarena cubic\n")
+    monkeypatch.setattr(groups, "_AVAILABLE", tmp_path / "available")
     assert expand(["stacks", "copa", "copa"]) == ["stack:theirs", "kernel:cubic", "kernel:reno", "copa"]
     assert {"cubic", "copa"} <= set(expand(["schemes"])) and "shipped:pilot" not in expand(["schemes"])
     assert backend_of(["copa", "kernel:reno"]) == "kernel" and backend_of(["copa"]) == "sim"
