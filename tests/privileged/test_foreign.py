@@ -139,6 +139,7 @@ def test_a_transfer_completes_when_its_last_byte_arrives(tmp_path: Path) -> None
     )
     file = entrant(tmp_path, sender=["python3", "-c", sender], receiver=["python3", "-c", receiver], ready="tcp")
     [flow] = on_link(file, app={"type": "transfers", "sizes_bytes": [500_000]})["flows"]
+    assert "error" not in flow, "a sender may end when it has sent all"
     assert flow["delivered_bytes"] == 500_000
     [completion_s] = flow["completion_s"]
     assert 0.42 < completion_s < 1.2

@@ -55,6 +55,7 @@ struct Pair {
     connector: (Task, Namespace, &'static str),
     begin: Time,
     end: Time,
+    transfers: bool,
 }
 
 /// Programs of a run, all started.
@@ -88,7 +89,8 @@ impl Programs {
             readiness.recv().map_err(|_| LinkError::Panicked)?.map_err(|e| e.of_flow(index))?;
             let (task, namespace, role) = place(second);
             let end = flow.stop.unwrap_or(Time(scenario.duration.0));
-            flows.push(Pair { index, scratch, listener, connector: (task, namespace?, role), begin: flow.start, end });
+            let (connector, transfers) = ((task, namespace?, role), matches!(flow.app, App::Transfers { .. }));
+            flows.push(Pair { index, scratch, listener, connector, begin: flow.start, end, transfers });
         }
         Ok(Self { flows, stop })
     }
@@ -100,8 +102,8 @@ impl Programs {
     pub fn start(mut self, zero_ns: u64) -> Result<RunningPrograms, LinkError> {
         let (flows, stop) = (std::mem::take(&mut self.flows), Arc::clone(&self.stop));
         let mut running = Vec::with_capacity(flows.len());
-        for Pair { index, scratch, listener, connector: (task, namespace, role), begin, end } in flows {
-            let watch = Watch { end_ns: Some(zero_ns.saturating_add(end.0)) };
+        for Pair { index, scratch, listener, connector: (task, namespace, role), begin, end, transfers } in flows {
+            let watch = Watch { end_ns: Some(zero_ns.saturating_add(end.0)), may_end: transfers };
             let begin = Begin::At(zero_ns.saturating_add(begin.0));
             let (connector, _) = Supervised::start(task, namespace, role, None, begin, &stop, watch)?;
             running.push((index, listener, connector, scratch));
@@ -239,6 +241,8 @@ enum Begin {
 struct Watch {
     /// End of its flow on CLOCK_MONOTONIC, where it is stopped, and before which it should not end.
     end_ns: Option<u64>,
+    /// Flag that it may end before, as it has sent all that it was to send.
+    may_end: bool,
 }
 
 type Readiness = Receiver<Result<(), LinkError>>;
@@ -348,7 +352,8 @@ fn supervise(program: &mut Confined, stop: &AtomicBool, watch: Watch) -> Option<
         if let Some(status) = program.ended() {
             let age = program.age();
             let left = watch.end_ns.map(|end| Duration::from_nanos(end.saturating_sub(clock::now_ns())));
-            return (!status.success() || left.is_some_and(|left| left > EARLY)).then(|| {
+            let early = !watch.may_end && left.is_some_and(|left| left > EARLY);
+            return (!status.success() || early).then(|| {
                 let rest = left
                     .map_or(String::new(), |left| format!(", {:.1} s before the end of its flow", left.as_secs_f64()));
                 format!("ended with {} after {:.1} s{rest}", describe(status), age.as_secs_f64())
