@@ -127,6 +127,8 @@ fn config() -> Result<Config> {
     config.set_initial_max_data(WINDOW);
     config.set_initial_max_stream_data_uni(WINDOW);
     config.set_initial_max_streams_uni(1);
+    // By default a stream takes one window, which BBR takes for the application's limit.
+    config.set_send_capacity_factor(4.0);
     config.set_max_connection_window(WINDOW);
     config.set_max_stream_window(WINDOW);
     Ok(config)
