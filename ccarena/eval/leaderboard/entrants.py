@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
+import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -202,7 +204,7 @@ def _scheme(entrant: Entrant) -> Ranked:
 def _foreign(entrant: Entrant, theirs: EntrantFile) -> Ranked:
     """Returns a congestion control of somebody else; its digest has its file, programs and version, not their place."""
     facts = {
-        "Version": theirs.version,
+        "Version": _version(theirs),
         "Licence": theirs.licence,
         "How to get it": theirs.obtain,
         "Limit": theirs.bound,
@@ -212,6 +214,17 @@ def _foreign(entrant: Entrant, theirs: EntrantFile) -> Ranked:
     card = "\n\n".join([f"# {entrant.label}", *filter(None, [theirs.title]), *said])
     own = _digest({"theirs": theirs.digest, "fields": fields})
     return Ranked(entrant.label, "scheme", END_TO_END, own, entrant, card=card)
+
+
+def _version(theirs: EntrantFile) -> str:
+    """Returns the version, with those of the Debian packages that have its programs, as far as dpkg knows them."""
+    built = bool(theirs.tools)  # its packages are those of its compilers
+    if built or not theirs.packages or shutil.which("dpkg-query") is None:
+        return theirs.version
+    words = ["dpkg-query", "--show", "--showformat=${Package} ${Version}\n", *theirs.packages]
+    said = subprocess.run(words, capture_output=True, text=True, check=False).stdout
+    known = ", ".join(line for line in said.splitlines() if not line.endswith(" "))
+    return f"{theirs.version} ({known})".strip() if known else theirs.version
 
 
 def _policy(entrant: Entrant, trained: artifact.Artifact, own: str, rules: tuple[Mapping[str, Any], ...]) -> Ranked:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -58,6 +60,8 @@ def test_a_program_of_others_is_known_by_what_it_is(tmp_path: Path) -> None:
     assert one.digest not in {ranked("a", "echo 2").digest, ranked("a", version="1.1").digest}
     assert one.track == END_TO_END and "Version: 1.0" in one.card and "Licence: MIT" in one.card
     assert cpu_ns(one) is None
+    if shutil.which("dpkg-query"):
+        assert re.search(r"Version: 1\.0 \(dpkg \d[^)]*\)", ranked("a", packages="[dpkg, no-such-package]").card)
 
 
 def test_a_run_whose_program_failed_is_stored_and_stated(tmp_path: Path) -> None:
