@@ -133,7 +133,8 @@ def _random_actions(env: LearnedVectorEnv, steps: int = 512) -> NDArray[Any]:
     rng, scheme = np.random.default_rng(SEED), env.scheme
     if scheme.bounds is None:
         return rng.integers(0, len(scheme.actions), (steps, env.num_envs))
-    return rng.uniform(*np.array(scheme.bounds).T, (steps, env.num_envs, scheme.numbers))
+    low, high = np.array(scheme.bounds).T
+    return rng.uniform(low, high, (steps, env.num_envs, scheme.numbers))
 
 
 def training_rate(decisions: int, threads: int) -> float:

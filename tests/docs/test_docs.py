@@ -85,6 +85,8 @@ def test_scenarios_are_valid_and_run(document: str) -> None:
     scenario = parse_yaml(document, "docs")
     if "kind" in scenario or "iperf3.yaml" in document:
         return  # the next test's
+    if isinstance(scenario, list):
+        scenario = {"observe": {"signals": scenario}}
     if scenario.keys() <= PARTS.keys():
         scenario = {**PARTS, **scenario}
     if "learned" in scenario:
