@@ -85,8 +85,13 @@ def _get_programs(stack: Stack) -> None:
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         command = f"sudo apt install {' '.join(file.packages)}"
         raise MachineError(f"stack:{stack.name} needs {', '.join(missing)}; install the packages, on Debian: {command}")
+    quiet = {"DEBIAN_FRONTEND": "noninteractive"}
     with _log(stack) as log:
-        _run(stack, install, {"DEBIAN_FRONTEND": "noninteractive"}, None, log)
+        try:
+            _run(stack, install, quiet, None, log)
+        except MachineError:  # as on a new machine, which has no list of packages yet
+            _run(stack, ["apt-get", "update"], quiet, None, log)
+            _run(stack, install, quiet, None, log)
 
 
 # Its build.
