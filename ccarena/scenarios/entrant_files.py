@@ -165,6 +165,7 @@ def read_entrant_file(path: str | Path) -> EntrantFile:
     if _wants_certificate(data, path):
         foreign[foreign.get("listens", "receiver")][:0] = CERTIFICATE
         told["needs"] += ("openssl",)
+        told["packages"] += ("openssl",)
     if not told["congestion_controls"] and any("{control}" in word for word in _commands(foreign)):
         raise ConfigError(
             f"{path}: {{control}} is in a command; expected `congestion_controls`, the list of what it may be"

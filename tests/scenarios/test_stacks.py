@@ -112,6 +112,14 @@ def test_a_stack_is_built_once_and_again_when_its_sources_change(made: Stack) ->
     assert made.lacks == "it was built from other sources"
 
 
+def test_every_program_that_a_stack_needs_has_a_package() -> None:
+    for stack in STACKS.values():
+        file = stack.shipped
+        on_path = [name for name in (*file.needs, *file.tools) if "/" not in name]
+        assert not on_path or file.packages, stack.name
+    assert "openssl" in STACKS["aioquic"].shipped.packages
+
+
 def test_a_build_that_fails_says_how_and_leaves_the_old_one(made: Stack) -> None:
     cargo(made, WORKS)
     get_stack(made, made.place)
