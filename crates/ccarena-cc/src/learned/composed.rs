@@ -230,7 +230,7 @@ impl<B: Base + 'static> Composed<B> {
             return false;
         }
         let segments = self.base.segments().max(1.0);
-        self.base.scale_window((segments * start.factor).floor() / segments, u32::MAX);
+        self.base.scale_window((segments * start.factor).floor() / segments, start.most);
         self.alarm = Alarm::Acked(next + start.every);
         true
     }

@@ -295,10 +295,11 @@ fn check_options(spec: &Resolved, reports: bool) -> Result<(), ImageError> {
         return option(clock, "a report, which counts several periods,".into());
     }
     if base.name == "cubic" {
-        // The kernel's has these three as Linux has them; the fourth is the pacing gain.
-        if let Some(k) = (0..3).find(|&k| base.options.get(k).is_some_and(|x| *x < 0.5)) {
-            let name = ["hystart", "fast_convergence", "reno_friendly"][k];
-            return option(base, format!("{name} {}", base.options[k]));
+        // The kernel's has these as Linux has them, and learns of actions; the fourth is the pacing gain.
+        for (k, name) in [(0, "hystart"), (1, "fast_convergence"), (2, "reno_friendly"), (4, "told")] {
+            if let Some(value) = base.options.get(k).filter(|x| **x < 0.5) {
+                return option(base, format!("{name} {value}"));
+            }
         }
     }
     for column in spec.observe.iter().chain(spec.report.iter().filter(|_| reports)) {

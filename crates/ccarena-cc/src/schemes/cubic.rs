@@ -109,6 +109,11 @@ impl Cubic {
         }
     }
 
+    /// The same, of which neither the curve nor slow start learns.
+    pub(crate) fn scale_alone(&mut self, factor: f64, most: u32) {
+        self.cwnd.set_alone(factor, most);
+    }
+
     /// The window in segments.
     pub(crate) fn segments(&self) -> u32 {
         self.cwnd.segments()

@@ -111,6 +111,13 @@ impl Cwnd {
         self.segments = u32::try_from(bytes.0 / self.mss).unwrap_or(CLAMP).clamp(1, CLAMP);
     }
 
+    /// Multiplies the window by `factor`, but lifts it to no more than `most` segments, and leaves the rest as it is: below
+    /// the threshold slow start goes on.
+    pub(crate) fn set_alone(&mut self, factor: f64, most: u32) {
+        let most = most.clamp(self.segments, CLAMP.max(self.segments));
+        self.segments = ((f64::from(self.segments) * factor).round() as u32).clamp(self.segments.min(2), most);
+    }
+
     /// The threshold follows a window that has outgrown it.
     pub(crate) fn raise_threshold(&mut self) {
         self.threshold = self.current_threshold();

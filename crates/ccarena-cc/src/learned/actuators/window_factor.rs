@@ -40,11 +40,18 @@ pub const WINDOW_FACTOR: ActuatorEntry = ActuatorEntry {
             doc: "of the window: 0 to the nearest segment, 1 down, 2 up, 3 away from the window before",
         },
         Param { name: "least", default: 2.0, min: 1.0, max: 1000.0, doc: "smallest window that an action leads to" },
+        Param {
+            name: "most",
+            default: 1e9,
+            min: 2.0,
+            max: 1e9,
+            doc: "no action lifts the window beyond so many segments, as a send buffer does not",
+        },
     ],
     kernel: false,
     build: |parts| {
-        let [delta, power, cut, rounding, least] = *parts.options else { return Box::new(Factor::default()) };
-        Box::new(Factor { delta, power, parts: cut.round(), rounding, least })
+        let [delta, power, cut, rounding, least, most] = *parts.options else { return Box::new(Factor::default()) };
+        Box::new(Factor { delta, power, parts: cut.round(), rounding, least, most: most as u32 })
     },
 };
 
@@ -55,6 +62,7 @@ struct Factor {
     parts: f64,
     rounding: f64,
     least: f64,
+    most: u32,
 }
 
 impl Factor {
@@ -84,7 +92,7 @@ impl Factor {
 impl Actuator for Factor {
     fn apply(&self, value: f32, base: &mut dyn Base, _monitor: &Monitor) -> f32 {
         let before = base.segments().max(1.0);
-        base.scale_window(self.after(value.into(), before.round()) / before, u32::MAX);
+        base.scale_window(self.after(value.into(), before.round()) / before, self.most);
         value
     }
 }

@@ -30,6 +30,14 @@ pub const CUBIC: BaseEntry = BaseEntry {
             max: 10.0,
             doc: "pacing rate in windows per smoothed RTT; 0 is CUBIC's ACK clocking",
         },
+        Param {
+            name: "told",
+            default: 1.0,
+            min: 0.0,
+            max: 1.0,
+            doc: "1: an action begins a new epoch, and no slow start leads back from a lower window; 0: it moves the window \
+                  alone, as in Orca's published code",
+        },
     ],
     takes_rate: false,
     kernel: true,
@@ -42,6 +50,7 @@ pub const CUBIC: BaseEntry = BaseEntry {
             remote: false,
             srtt: Dur::ZERO,
             pacing_gain: parts.options[3],
+            told: parts.options[4] >= 0.5,
             mss: f64::from(config.mss.max(1)),
             is_linux: Cubic::is_linux(&config),
         };
@@ -55,6 +64,8 @@ struct OverCubic {
     remote: bool,
     srtt: Dur,
     pacing_gain: f64,
+    /// CUBIC learns of actions.
+    told: bool,
     mss: f64,
     /// A datapath's CUBIC would do.
     is_linux: bool,
@@ -136,6 +147,10 @@ impl Base for OverCubic {
     }
 
     fn scale_window(&mut self, factor: f64, most: u32) {
-        self.cubic.scale(factor, most);
+        if self.told {
+            self.cubic.scale(factor, most);
+        } else {
+            self.cubic.scale_alone(factor, most);
+        }
     }
 }

@@ -200,7 +200,7 @@ const MOST: usize = 1 << 16;
 /// Most departures that stand for segments that left without a call of their own.
 const PIECES: u32 = 64;
 
-/// Departures of the segments in flight, as Indigo's datagrams and their acknowledgements carry them.
+/// Departures of the segments that may yet be acknowledged, as Indigo's datagrams and their acknowledgements carry them.
 #[derive(Clone, Debug, Default)]
 pub struct Departures {
     log: VecDeque<Departure>,
@@ -238,8 +238,8 @@ impl Departures {
         self.delivered_at = Some(ack.now);
         let sent_at = ack.now - ack.rtt?;
         let place = self.find(sent_at, ack.snd_una)?;
-        self.log.drain(..place);
-        let departure = self.log.front()?;
+        // It is taken: the next sample of a burst is of the segment after it.
+        let departure = self.log.drain(..=place).next_back()?;
         Some(Segment {
             sent_at,
             acked_at: ack.now,

@@ -17,6 +17,8 @@ pub struct Start {
     pub every: Dur,
     /// Growth of a step.
     pub factor: f64,
+    /// Segments that it does not lead beyond.
+    pub most: u32,
 }
 
 impl Start {
@@ -25,13 +27,14 @@ impl Start {
             let names: Vec<String> = actuators.iter().map(|actuator| format!("{:?}", actuator.name)).collect();
             return at.fail(format!("null: {} does not move the window", names.join(" with ")));
         }
-        let o = at.object(&["every_ms", "factor"])?;
+        let o = at.object(&["every_ms", "factor", "most"])?;
         let every_ms = o.require("every_ms", "the length of a step in ms")?.number(0.1, 1000.0)?;
         let factor = o.require("factor", "the growth of a step")?.number(1.0, 2.0)?;
-        Ok(Self { every: Dur::from_secs_f64(every_ms / 1e3), factor })
+        let most = o.or("most", u32::MAX, |at| at.small(2, u32::MAX))?;
+        Ok(Self { every: Dur::from_secs_f64(every_ms / 1e3), factor, most })
     }
 
     pub(super) fn to_json(self) -> Value {
-        json!({"every_ms": self.every.as_millis_f64(), "factor": self.factor})
+        json!({"every_ms": self.every.as_millis_f64(), "factor": self.factor, "most": self.most})
     }
 }

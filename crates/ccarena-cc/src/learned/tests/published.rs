@@ -6,6 +6,7 @@
 use safetensors::tensor::{Dtype, SafeTensors};
 use serde_json::{Map, Value, json};
 
+use super::{act, due};
 use crate::learned::Spec;
 use crate::learned::actuators::{self, Actuator};
 use crate::learned::bases::Base;
@@ -14,6 +15,7 @@ use crate::learned::monitor::{Horizon, Measured, Monitor, Parts};
 use crate::learned::number::Number;
 use crate::learned::plan::Column;
 use crate::learned::signals::View;
+use crate::schemes::testing::Flow;
 use crate::types::{Bytes, Dur, Rate, Time};
 use crate::{AckInfo, Action, Config, SentInfo};
 
@@ -298,4 +300,35 @@ fn indigos_states_and_windows_are_those_of_its_packets() {
         }
     }
     assert_eq!((flow.len(), decisions), (5785, 450));
+}
+
+#[test]
+fn orca_starts_with_a_tenth_more_every_2_ms_and_cubic_never_learns_of_actions() {
+    let spec = Spec::parse(ORCA).unwrap();
+    let mut flow =
+        Flow { controller: spec.controller(&Config::default()).unwrap(), ..Flow::new("reno", &Config::default()) };
+    flow.send(Bytes(0));
+    let (mut expected, rtt) = (10, Dur::from_millis(40));
+    while expected < 1000 {
+        // So far apart that HyStart takes them for no train.
+        flow.ack(1, Dur::from_millis(3), rtt);
+        expected = (f64::from(expected + 1) * 1.1).floor() as u32;
+        assert_eq!(flow.window(), u64::from(expected));
+        assert!(!due(&mut flow), "no decision in the start");
+    }
+    flow.lose(true);
+    let threshold = flow.threshold();
+    // The window has to exceed the threshold; the step that finds it there is the first decision.
+    let mut acks = 0;
+    while !due(&mut flow) {
+        assert!(acks < 2000, "no decision after the start");
+        flow.ack(10, Dur::from_micros(500), rtt);
+        acks += 1;
+    }
+    assert!(flow.window() > threshold);
+    let before = flow.window();
+    act(&mut flow, -1.0);
+    assert_eq!((flow.window(), flow.threshold()), (before * 25 / 100, threshold), "the window alone");
+    flow.ack(2, Dur::from_millis(1), rtt);
+    assert_eq!(flow.window(), before * 25 / 100 + 2, "slow start goes on below the threshold");
 }
