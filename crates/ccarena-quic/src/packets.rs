@@ -24,7 +24,7 @@ pub struct Packet {
     delivered_at: Time,
     first_sent: Time,
     app_limited: bool,
-    /// It is taken to hold frames that were lost.
+    /// Flag that it is taken to hold frames that were lost.
     repeats: bool,
     outstanding: bool,
 }

@@ -159,7 +159,7 @@ impl<B: Base + 'static> Composed<B> {
             weight: self.plan.weight,
             requirement: self.plan.requirement,
             params: &self.plan.params,
-            derived: None,
+            derived: &[],
         }
     }
 
@@ -167,7 +167,7 @@ impl<B: Base + 'static> Composed<B> {
     fn remember(&mut self, measured: &Measured) {
         let mut history = std::mem::take(&mut self.history);
         let mut program = std::mem::take(&mut self.plan.observed);
-        let view = self.view(measured).with(&mut program);
+        let view = program.run(self.view(measured));
         for column in self.plan.observe.iter().filter(|c| !c.live) {
             let series = &mut history[column.at..column.at + column.length];
             series.copy_within(1.., 0);
@@ -183,7 +183,7 @@ impl<B: Base + 'static> Composed<B> {
         let span = self.monitor.end_span(ended, self.now);
         let mut report = std::mem::take(&mut self.report);
         let mut program = std::mem::take(&mut self.plan.reported);
-        let view = self.view(&span).with(&mut program);
+        let view = program.run(self.view(&span));
         for (slot, column) in report.iter_mut().zip(&self.plan.report) {
             *slot = column.read(&view);
         }

@@ -19,6 +19,7 @@ pub mod resolved;
 pub mod shipped;
 pub mod signals;
 pub mod spec;
+pub mod start;
 #[cfg(test)]
 mod tests;
 

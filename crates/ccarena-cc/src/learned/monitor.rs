@@ -14,7 +14,6 @@ pub use self::acks::{AckSums, Newest, Segment};
 use self::line::Line;
 pub use self::recent::{Horizon, Recent, Totals, times};
 pub use self::samples::{Gaps, Samples};
-use super::derived::Tap;
 use crate::events::{AckInfo, LossInfo, SentInfo};
 use crate::types::{Bytes, Dur, Rate, Time};
 
@@ -215,8 +214,20 @@ pub fn ratio(x: f64, y: f64) -> f64 {
     if y > 0.0 { x / y } else { 0.0 }
 }
 
+/// Value that acknowledgements feed: one of the [derived](super::derived) signals.
+pub trait Tap: Send + Sync + std::fmt::Debug {
+    /// An acknowledgement has been booked.
+    fn on_ack(&mut self, newest: &Newest);
+
+    /// Returns its value at the end of a period.
+    fn value(&self, now: Time) -> f64;
+
+    /// The next acknowledgement after `now` belongs to another period.
+    fn end_period(&mut self, now: Time);
+}
+
 /// Parts that few specs name.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Rest {
     parts: Parts,
     samples: Samples,
@@ -224,11 +235,11 @@ struct Rest {
     recent: Recent,
     acks: Acks,
     /// Derived signals that each acknowledgement feeds: the observation's and the report's.
-    taps: [Vec<Tap>; 2],
+    taps: [Vec<Box<dyn Tap>>; 2],
 }
 
 /// Measures a flow.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Monitor {
     period: Sums,
     /// Smallest RTT; zero before the first sample.
@@ -261,7 +272,7 @@ pub struct Monitor {
 impl Monitor {
     /// One that measures `parts`, the recent past over up to `horizon`, and feeds `taps`.
     #[must_use]
-    pub fn new(parts: Parts, horizon: Horizon, desired: Rate, taps: [Vec<Tap>; 2]) -> Self {
+    pub fn new(parts: Parts, horizon: Horizon, desired: Rate, taps: [Vec<Box<dyn Tap>>; 2]) -> Self {
         let rest =
             parts.has(Parts::SAMPLES) | parts.has(Parts::GAPS) | parts.has(Parts::RECENT) | parts.has(Parts::NEWEST);
         Self {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use super::actuators::Actuator;
 use super::bases::base::Lever;
 use super::clocks::Clock;
-use super::derived::{Program, Tap};
+use super::derived::Program;
 use super::interface::Interface;
-use super::monitor::{Horizon, Parts};
+use super::monitor::{Horizon, Parts, Tap};
 use super::signals::{Arguments, Read, View};
-use super::spec::Start;
+use super::start::Start;
 use crate::action::{MOST_NUMBERS, Numbers};
 use crate::types::{Rate, Requirement};
 
@@ -69,8 +69,8 @@ pub struct Plan {
     pub observed: Program,
     /// See `observed`.
     pub reported: Program,
-    /// Those of both that acknowledgements feed.
-    pub taps: [Vec<Tap>; 2],
+    /// Derived signals of both that acknowledgements feed.
+    pub taps: [Vec<Box<dyn Tap>>; 2],
     /// The time before the first decision, if it is special.
     pub start: Option<Start>,
     /// Measured parts.

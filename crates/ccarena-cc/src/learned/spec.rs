@@ -5,15 +5,13 @@ mod expr;
 mod items;
 mod measured;
 mod over;
-mod start;
 mod write;
 
 use self::acting::ActuatorSpec;
 pub use self::items::STANDARD_REPORT;
-pub(super) use self::items::{Item, Raw, Source};
+pub(super) use self::items::{Item, Source};
 use self::items::{Reader, SIGNALS_EXPECTED};
 pub(super) use self::over::BaseSpec;
-pub use self::start::Start;
 
 use std::sync::Arc;
 
@@ -28,6 +26,7 @@ use super::interface::{Entry, Interface, ParamSpec};
 use super::monitor::{Horizon, Parts};
 use super::number::Number;
 use super::plan::Plan;
+use super::start::Start;
 use crate::build_error::BuildError;
 use crate::controller::Controller;
 use crate::param::Param;

@@ -1,4 +1,4 @@
-//! What a derived signal remembers of the values that it is made of.
+//! Memory of a derived signal: the values that it is made of.
 
 use std::collections::VecDeque;
 
@@ -47,9 +47,9 @@ impl Statistic {
 pub enum Over {
     /// All of the flow so far.
     Flow,
-    /// Those of the last so many milliseconds.
+    /// Values of the last so many milliseconds.
     Ms(f64),
-    /// Those of the last so many periods, the present one included.
+    /// Values of the last so many periods, the present one included.
     Periods(u32),
 }
 

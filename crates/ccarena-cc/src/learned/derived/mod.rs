@@ -1,10 +1,11 @@
 //! Derived signals: quotients, differences, averages and extremes of other signals.
 //!
 //! A spec nests them; [`Expr`] is one as it is read. For a flow they become a [`Program`], which computes all of them at the
-//! end of a period, and a [`Tap`] for each value that acknowledgements feed. A flow whose spec has none pays for none.
+//! end of a period, and a [tap](Tap) for each value that acknowledgements feed. A flow whose spec has none pays for none.
 
 mod memory;
 mod program;
+mod raw;
 
 use std::fmt::Write as _;
 
@@ -12,20 +13,20 @@ use serde_json::{Value, json};
 
 use self::memory::Memory;
 pub use self::memory::{Over, Rule, Statistic};
-use self::program::{Op, Step, Steps};
-pub use self::program::{Program, Tap};
-use super::monitor::{Horizon, Parts};
+pub use self::program::Program;
+use self::program::{AckProgram, Op, Step, Steps};
+pub(super) use self::raw::Raw;
+use super::monitor::{Horizon, Parts, Tap};
 use super::number::Number;
 use super::signals::{HUGE, LARGEST, Signal};
-use super::spec::Raw;
 
 /// Description of one kind of derived signal.
 pub struct Form {
-    /// Its field in a spec.
+    /// Field in a spec.
     pub name: &'static str,
     /// The way it is written.
     pub written: &'static str,
-    /// Its meaning.
+    /// Meaning.
     pub doc: &'static str,
 }
 
@@ -82,10 +83,10 @@ pub(super) enum Kind {
     Held { rule: Rule, of: Box<Expr>, each_ack: bool },
 }
 
-/// What a flow's programs are compiled into.
+/// Compiler of the derived signals of one observation or report.
 pub(super) struct Compiler<'a> {
     pub(super) program: Program,
-    pub(super) taps: Vec<Tap>,
+    pub(super) taps: Vec<Box<dyn Tap>>,
     pub(super) parts: &'a mut Parts,
     pub(super) horizon: &'a mut Horizon,
     /// Values of options.
@@ -109,7 +110,7 @@ impl<'a> Compiler<'a> {
             Kind::Held { each_ack: true, .. } => {
                 let mut steps = Steps::default();
                 self.tap(expr, &mut steps);
-                self.taps.push(Tap { steps });
+                self.taps.push(Box::new(AckProgram { steps }));
                 Op::Tapped(self.taps.len() - 1)
             }
             Kind::Constant(x) => Op::Constant(*x),
@@ -156,7 +157,7 @@ impl Expr {
         Step { op, low: self.low, high: self.high }
     }
 
-    /// Its kind's name; that of the signal if it is none.
+    /// Returns the name of its kind; that of the signal if it is none.
     pub(super) fn form(&self) -> &'static str {
         match &self.kind {
             Kind::Constant(_) => "number",
@@ -231,7 +232,7 @@ impl Expr {
         }
     }
 
-    /// Its form in a spec, defaults filled in; `signal` writes a signal.
+    /// Returns its form in a spec, defaults filled in; `signal` writes a signal.
     pub(super) fn to_json(&self, signal: &dyn Fn(&Raw) -> Value) -> Value {
         let mut value = match &self.kind {
             Kind::Constant(x) => return json!(x),
@@ -276,7 +277,7 @@ fn bounds(kind: &Kind) -> (f64, f64) {
     }
 }
 
-/// Like ratios of the registry it goes no further than [`LARGEST`], unless the divisor's bounds say less.
+/// Returns bounds of a quotient: those of the registry's ratios, [`LARGEST`], unless the divisor's bounds say less.
 fn of_quotient(a: &Expr, b: &Expr) -> (f64, f64) {
     if b.low > 0.0 || b.high < 0.0 {
         let corners = [a.low / b.low, a.low / b.high, a.high / b.low, a.high / b.high];

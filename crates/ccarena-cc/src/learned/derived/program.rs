@@ -1,7 +1,7 @@
 //! Derived signals compiled for one flow: steps in the order in which they are computed, each with its place.
 
 use super::memory::{Memory, Stamp};
-use crate::learned::monitor::Newest;
+use crate::learned::monitor::{Newest, Tap};
 use crate::learned::signals::{Arguments, Each, Read, View};
 use crate::types::Time;
 
@@ -14,7 +14,7 @@ pub(super) enum Op {
     Signal { value: Read, options: Box<[f64]> },
     /// A signal at an acknowledgement.
     Each { value: Each, options: Box<[f64]> },
-    /// What the tap of this number has, at the end of a period.
+    /// Value of the tap of this number at the end of a period.
     Tapped(usize),
     /// One value over another.
     Quotient { of: [usize; 2], default: f64 },
@@ -85,7 +85,7 @@ impl Steps {
 #[derive(Clone, Debug, Default)]
 pub struct Program {
     pub(super) steps: Steps,
-    /// Its taps are the report's.
+    /// Flag that its taps are the report's.
     pub(super) of_report: bool,
 }
 
@@ -96,34 +96,32 @@ impl Program {
         self.steps.steps.is_empty()
     }
 
-    /// Computes all values at the end of a period.
-    pub fn run(&mut self, view: &View<'_>) {
+    /// Computes all values at the end of a period, and returns the view with them.
+    #[must_use]
+    pub fn run<'a>(&'a mut self, view: View<'a>) -> View<'a> {
+        if self.is_empty() {
+            return view;
+        }
         let of_report = self.of_report;
         let stamp = Stamp { now: view.now, period: self.steps.period };
         self.steps.run(stamp, |op| match op {
-            Op::Signal { value, options } => Some(value(view, Arguments { options, channel: 0 })),
+            Op::Signal { value, options } => Some(value(&view, Arguments { options, channel: 0 })),
             Op::Tapped(index) => Some(view.monitor.tapped(of_report, *index, view.now)),
             _ => None,
         });
         self.steps.end_period(stamp);
-    }
-
-    /// Returns the value of the step at `place`.
-    #[must_use]
-    pub fn value(&self, place: usize) -> f64 {
-        self.steps.values.get(place).copied().flatten().unwrap_or(0.0)
+        View { derived: &self.steps.values, ..view }
     }
 }
 
-/// A derived signal that acknowledgements feed.
-#[derive(Clone, Debug, Default)]
-pub struct Tap {
+/// Derived signal that acknowledgements feed.
+#[derive(Debug, Default)]
+pub(super) struct AckProgram {
     pub(super) steps: Steps,
 }
 
-impl Tap {
-    /// An acknowledgement has been booked.
-    pub fn on_ack(&mut self, newest: &Newest) {
+impl Tap for AckProgram {
+    fn on_ack(&mut self, newest: &Newest) {
         let stamp = Stamp { now: newest.at, period: self.steps.period };
         self.steps.run(stamp, |op| match op {
             Op::Each { value, options } => value(newest, options),
@@ -131,15 +129,12 @@ impl Tap {
         });
     }
 
-    /// Returns its value at the end of a period.
-    #[must_use]
-    pub fn value(&self, now: Time) -> f64 {
+    fn value(&self, now: Time) -> f64 {
         let Some(Step { op: Op::Held { memory, .. }, low, high }) = self.steps.steps.last() else { return 0.0 };
         memory.value(Stamp { now, period: self.steps.period }).clamp(*low, *high)
     }
 
-    /// The next acknowledgement after `now` belongs to another period.
-    pub fn end_period(&mut self, now: Time) {
+    fn end_period(&mut self, now: Time) {
         self.steps.end_period(Stamp { now, period: self.steps.period });
     }
 }

@@ -15,9 +15,9 @@ pub struct Newest {
     pub in_flight: Bytes,
     /// The last delivery-rate sample.
     pub rate: Option<RateSample>,
-    /// Its own delivery-rate sample.
+    /// Delivery-rate sample of its own.
     pub rate_sampled: Option<RateSample>,
-    /// Its RTT sample.
+    /// RTT sample of its own.
     pub rtt: Option<Dur>,
     /// The last RTT sample; zero before the first.
     pub rtt_last: Dur,
@@ -86,7 +86,7 @@ impl Newest {
         }
     }
 
-    /// There has been an acknowledgement.
+    /// Returns whether there has been an acknowledgement.
     fn acked(&self) -> bool {
         self.una > 0 || self.rtt_last > Dur::ZERO
     }

@@ -12,7 +12,6 @@ mod surroundings;
 mod windows;
 
 use super::bases::base::Base;
-use super::derived::Program;
 use super::monitor::{Measured, Monitor, Newest, Parts, Totals, times};
 use crate::action::MOST_NUMBERS;
 use crate::backends::Backend;
@@ -47,8 +46,8 @@ pub struct View<'a> {
     pub requirement: Option<Requirement>,
     /// Values of parameters and inputs.
     pub params: &'a [f64],
-    /// Derived signals, if there are any.
-    pub derived: Option<&'a Program>,
+    /// Values of derived signals by their places.
+    pub derived: &'a [Option<f64>],
 }
 
 /// Arguments of one signal in a spec.
@@ -60,17 +59,7 @@ pub struct Arguments<'a> {
     pub channel: usize,
 }
 
-impl<'a> View<'a> {
-    /// The same with the derived signals of `program`, which are computed from it.
-    #[must_use]
-    pub fn with(self, program: &'a mut Program) -> Self {
-        if program.is_empty() {
-            return self;
-        }
-        program.run(&self);
-        Self { derived: Some(program), ..self }
-    }
-
+impl View<'_> {
     /// Totals over the stretch that `over_ms` or `over_rtts` (the first two options) say, with its length; none for the
     /// period.
     #[must_use]
@@ -114,7 +103,7 @@ pub type Each = fn(&Newest, &[f64]) -> Option<f64>;
 /// Value function of a derived signal: its option is its place.
 pub(super) fn derived(v: &View<'_>, a: Arguments<'_>) -> f64 {
     let place = a.options.first().map_or(0, |place| *place as usize);
-    v.derived.map_or(0.0, |program| program.value(place))
+    v.derived.get(place).copied().flatten().unwrap_or(0.0)
 }
 
 /// A registered signal.
@@ -151,7 +140,7 @@ pub struct Signal {
     unmeasured: &'static [Backend],
     /// Value function.
     pub value: Read,
-    /// Its value at an acknowledgement, if it has one.
+    /// Value at an acknowledgement, if it has one.
     pub each: Option<Each>,
 }
 
@@ -250,7 +239,7 @@ impl Signal {
         self.not_on(&[Backend::Kernel])
     }
 
-    /// It has a value at each acknowledgement, too.
+    /// Adds a value at each acknowledgement.
     const fn each(self, each: Each) -> Self {
         Self { each: Some(each), ..self }
     }

@@ -7,15 +7,13 @@ use std::sync::LazyLock;
 use serde_json::{Value, json};
 
 use super::{ANY, MOST, MOST_HISTORY, identifier};
-use crate::learned::derived::{self, Compiler, Expr};
+use crate::learned::derived::{self, Compiler, Expr, Raw};
 use crate::learned::interface::{Entry, ParamSpec};
-use crate::learned::monitor::{Horizon, Parts};
 use crate::learned::number::Number;
 use crate::learned::plan::Column;
 use crate::learned::signals::{self, Range, Signal};
 use crate::param::Param;
 use crate::reader::{At, DocumentError, Object, Problem, Result, unknown};
-use crate::types::Dur;
 
 pub(super) const SIGNALS_EXPECTED: &str = "a list of signals, each a name or {signal, as, history, offset, scale, clip}, or a derived one such as {quotient: \
      [a, b], as}";
@@ -37,37 +35,6 @@ pub const STANDARD_REPORT: [&str; 14] = [
     "acked_packets",
     "time_s",
 ];
-
-/// A signal of the registry with its options.
-pub(in crate::learned) struct Raw {
-    pub(in crate::learned) signal: &'static Signal,
-    pub(in crate::learned) options: Vec<Number>,
-    /// The parameter or input that it is the value of.
-    pub(in crate::learned) named: Option<usize>,
-    /// The actuator whose action it is.
-    pub(in crate::learned) actuator: Option<usize>,
-    pub(in crate::learned) low: f64,
-    pub(in crate::learned) high: f64,
-}
-
-impl Raw {
-    /// Returns the values of its options, and adds what has to be measured for it to `parts` and `horizon`.
-    pub(in crate::learned) fn options(
-        &self,
-        resolve: &dyn Fn(&[Number]) -> Vec<f64>,
-        parts: &mut Parts,
-        horizon: &mut Horizon,
-    ) -> Box<[f64]> {
-        let mut options = resolve(&self.options);
-        *parts = parts.and(self.signal.parts);
-        if self.signal.is_windowed() && (options[0] > 0.0 || options[1] > 0.0) {
-            *parts = parts.and(Parts::RECENT);
-            horizon.reach(Dur::from_secs_f64(options[0] / 1e3), options[1]);
-        }
-        options.extend(self.named.or(self.actuator).map(|index| index as f64));
-        options.into()
-    }
-}
 
 /// Origin of an item's values.
 pub(in crate::learned) enum Source {

@@ -4,8 +4,9 @@ use serde_json::{Map, Value, json};
 
 use super::acting::ActuatorSpec;
 use super::over::BaseSpec;
-use super::{Chosen, Item, Raw, Source, Spec};
+use super::{Chosen, Item, Source, Spec};
 use crate::learned::VERSION;
+use crate::learned::derived::Raw;
 use crate::learned::interface::ParamSpec;
 use crate::learned::number::Number;
 use crate::learned::signals::Range;

@@ -125,9 +125,9 @@ fn observed(spec: &Spec, inputs: &[Vec<f64>]) -> Vec<Vec<f64>> {
             weight: 1.0,
             requirement: None,
             params,
-            derived: None,
-        }
-        .with(&mut program);
+            derived: &[],
+        };
+        let view = program.run(view);
         let entries = &spec.interface().observation;
         let seen = |(column, entry): (&Column, &crate::learned::Entry)| {
             ((f64::from(column.read(&view)) - entry.offset) * entry.scale).clamp(entry.clip.0, entry.clip.1)

@@ -22,7 +22,7 @@ pub struct Start {
 }
 
 impl Start {
-    pub(super) fn read(at: &At<'_>, actuators: &[&ActuatorEntry]) -> Result<Self> {
+    pub(in crate::learned) fn read(at: &At<'_>, actuators: &[&ActuatorEntry]) -> Result<Self> {
         if actuators.iter().all(|actuator| actuator.lever != Lever::Window) {
             let names: Vec<String> = actuators.iter().map(|actuator| format!("{:?}", actuator.name)).collect();
             return at.fail(format!("null: {} does not move the window", names.join(" with ")));
@@ -34,7 +34,7 @@ impl Start {
         Ok(Self { every: Dur::from_secs_f64(every_ms / 1e3), factor, most })
     }
 
-    pub(super) fn to_json(self) -> Value {
+    pub(in crate::learned) fn to_json(self) -> Value {
         json!({"every_ms": self.every.as_millis_f64(), "factor": self.factor, "most": self.most})
     }
 }
