@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ccarena.core.files import scratch
 from ccarena.core.programs import QUIC, find
 from ccarena.errors import PolicyError
+from ccarena.policies.interface import continuous
 
 __all__ = ["decide"]
 
@@ -19,7 +20,9 @@ LIMIT_S = 300.0
 
 
 def decide(artifact: bytes, observations: NDArray[np.float32], starts: NDArray[np.bool_]) -> tuple[NDArray[Any], float]:
-    """Returns actions `[N]` for raw observations `[decisions, flows, length]`, row by row, and ns per decision.
+    """Returns actions for raw observations `[decisions, flows, length]`, row by row, and ns per decision.
+
+    They are `[N]`, or `[N, numbers]` if an action has several.
 
     Where `starts[decision, flow]` is true, the policy's memory is reset. Raises PolicyError if the program refuses the
     artifact and MachineError if the program is missing.
@@ -34,4 +37,5 @@ def decide(artifact: bytes, observations: NDArray[np.float32], starts: NDArray[n
     if done.returncode:
         raise PolicyError(f"QUIC does not run this policy: {done.stderr.decode(errors='replace').strip()}")
     told, _, actions = done.stdout.partition(b"\n")
-    return np.frombuffer(actions, "<f4"), float(json.loads(told)["ns_per_decision"])
+    rows = np.frombuffer(actions, "<f4").reshape(starts.size, -1)
+    return continuous(rows), float(json.loads(told)["ns_per_decision"])

@@ -14,12 +14,13 @@ from ccarena import _core
 from ccarena.configs import load_config
 from ccarena.configs.schema import TrainConfig
 from ccarena.envs.vector import LearnedVectorEnv
-from ccarena.errors import ActionError, ConfigError, PolicyError
+from ccarena.errors import ActionError, ConfigError, MachineError, PolicyError
 from ccarena.eval.heldout.rules import search_constant
 from ccarena.policies.artifact import Artifact, load
 from ccarena.policies.graph import OBSERVATION, Graph, Node
 from ccarena.policies.integer import IntegerPolicy
 from ccarena.policies.spec import Spec, spec_of
+from ccarena.quic.decide import decide
 
 PAIR = [{"kind": "window_exp2", "bounds": [-1, 1]}, {"kind": "pacing_gain", "bounds": [0.8, 2]}]
 LEVELS = [{"kind": "window_exp2", "levels": [-1, 0, 1]}, {"kind": "cap", "levels": [1, 2]}, "choice"]
@@ -125,6 +126,16 @@ def test_onnx_has_every_number() -> None:
     seen = np.random.default_rng(3).normal(0, 3, (20, policy.interface.observation_len)).astype(np.float32)
     [answers] = reference.ReferenceEvaluator(to_onnx(policy)).run(["output"], {OBSERVATION: seen})
     np.testing.assert_allclose(answers, policy.act(seen), atol=1e-5)
+
+
+def test_quic_decides_every_number() -> None:
+    policy, rng = linear(spec_of(config(PAIR, "none"))), np.random.default_rng(4)
+    seen = rng.normal(0, 3, (5, 2, policy.interface.observation_len)).astype(np.float32)
+    try:
+        answers, _ = decide(policy.encode(), seen, np.ones((5, 2), np.bool_))
+    except MachineError as error:
+        pytest.skip(f"NO QUIC PROGRAM ({error}): its decisions were not compared")
+    np.testing.assert_allclose(answers, policy.act(seen.reshape(10, -1)), atol=1e-6)
 
 
 def test_the_best_constant_action_has_every_number() -> None:
