@@ -380,6 +380,10 @@ impl<B: Base> Adjustable for Composed<B> {
 
 impl<B: Base> Extrapolated for Composed<B> {
     fn extrapolation(&self, now: Time) -> Extrapolation {
+        if self.plan.start.is_some() {
+            // A step of the start needs the window and threshold of this controller.
+            return Extrapolation::HOLD;
+        }
         let per_window = matches!(self.alarm, Alarm::Window { .. });
         let steps = self.base.extrapolation(self.alarm.left(self.length, now, self.monitor.srtt), per_window);
         // A timer's decision needs a fresh measurement.

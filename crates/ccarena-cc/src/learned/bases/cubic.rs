@@ -52,7 +52,7 @@ pub const CUBIC: BaseEntry = BaseEntry {
             pacing_gain: parts.options[3],
             told: parts.options[4] >= 0.5,
             mss: f64::from(config.mss.max(1)),
-            is_linux: Cubic::is_linux(&config),
+            is_linux: Cubic::is_linux(&config) && parts.options[4] >= 0.5,
         };
         over(base, parts.plan)
     },

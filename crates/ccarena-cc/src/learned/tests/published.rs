@@ -307,6 +307,7 @@ fn orca_starts_with_a_tenth_more_every_2_ms_and_cubic_never_learns_of_actions() 
     let spec = Spec::parse(ORCA).unwrap();
     let mut flow =
         Flow { controller: spec.controller(&Config::default()).unwrap(), ..Flow::new("reno", &Config::default()) };
+    assert_eq!(flow.extrapolation().cubic, None, "no datapath runs CUBIC in its place");
     flow.send(Bytes(0));
     let (mut expected, rtt) = (10, Dur::from_millis(40));
     while expected < 1000 {
