@@ -1,7 +1,7 @@
 # Everything happens in .venv; `make` alone lists the targets.
 .DEFAULT_GOAL := help
 .PHONY: help prerequisites setup train test test-real-time test-computed test-oldest test-cluster check bench soak \
-  gain measurements format docs policies leaderboard reproduction reproduction-kernel reproduction-quic properties proof wheel sdist lock release-notes image-check fuzz site \
+  gain learned-controllers measurements format docs policies leaderboard reproduction reproduction-kernel reproduction-quic properties proof wheel sdist lock release-notes image-check fuzz site \
   stacks-check clean can-build FORCE
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -121,6 +121,9 @@ soak: setup $(call WITH,test)  ## As root: attach, send, kill -9 at random and d
 gain: setup $(call WITH,test)  ## Measure how much ACCT's network can gain over a table, setting by setting; finished parts are kept
 	$(BIN)/python -m bench.gain $(ARGS)
 	$(BIN)/python -m bench.page
+
+learned-controllers: setup $(call WITH,test)  ## Compare published and shipped learned controllers (ARGS="--published CLONES"); finished runs are kept
+	$(BIN)/python -m bench.learned_controllers $(ARGS)
 
 measurements: setup  ## Rewrite docs/measurements.md and the figures in other pages from docs/measurements.json
 	$(BIN)/python -m bench.page
