@@ -95,6 +95,7 @@ class Case:
     figures: Mapping[str, str]
     """Figures by name, each with its heading."""
     run: Callable[[Link, Entrant], dict[str, float]]
+    recorded: bool = False
 
 
 def _alone(link: Link, entrant: Entrant) -> dict[str, float]:
@@ -123,12 +124,12 @@ ALONE = {
     "score": "score",
     "utilisation": "utilisation",
     "queueing_delay_mean_ms": "mean queueing delay, ms",
-    "loss_share": "lost share",
+    "loss_share": "share of packets lost",
 }
 SHARED = {"share": "share beside CUBIC", "jain": "Jain's index of three"}
 CASES = {
     "wired": Case("Wired links", lambda: build(["constant"], SEEDS), ALONE, _alone),
-    "cellular": Case("Cellular links", lambda: build(["cellular"], SEEDS), ALONE, _alone),
+    "cellular": Case("Cellular links", lambda: build(["cellular"], SEEDS), ALONE, _alone, recorded=True),
     "shared": Case("Shared links", lambda: build(["constant"], SEEDS, SHARED_S), SHARED, _shared),
 }
 
@@ -197,7 +198,7 @@ def run(who: Mapping[str, Entrant], kept: Kept, threads: int, few: int | None = 
         with ThreadPoolExecutor(threads) as pool:
             done = pool.map(lambda each, case=case: case.run(each[1], each[2]), todo)
             for count, ((key, link, _), figures) in enumerate(zip(todo, done, strict=True), start=1):
-                kept.keep(key, {"link": _unit(link), **figures})
+                kept.keep(key, {"link": _unit(link), "made": link.synthetic, **figures})
                 if count % 20 == 0 or count == len(todo):
                     print(f"{name}: {count} of {len(todo)} runs", flush=True)
                     kept.write()
@@ -226,12 +227,14 @@ def tables(who: Mapping[str, Entrant], missing: Sequence[str], kept: Kept) -> st
         rows.sort(key=lambda each: -each[1][first][0])
         links = len({figures["link"] for runs in own.values() for figures in runs})
         runs = sum(map(len, own.values()))
+        made = any(figures["made"] for each in own.values() for figures in each)
+        unit = f"{'recordings' if case.recorded else 'links'}{', generated for want of recordings' if made else ''}"
         head = f"| controller | {' | '.join(case.figures.values())} |"
         lines = [head, "|---|" + "---|" * len(case.figures)]
         lines += [
             f"| {_shown(label)} | {' | '.join(_cell(*each) for each in cells.values())} |" for label, cells in rows
         ]
-        parts += [f"### {case.title}", f"{runs:,} runs; intervals are over {links} links.", "\n".join(lines)]
+        parts += [f"### {case.title}", f"{runs:,} runs; intervals are over {links} {unit}.", "\n".join(lines)]
     if missing:
         parts.append(f"Not imported: {', '.join(missing)}.")
     parts.append(f"ccarena {version()}.")

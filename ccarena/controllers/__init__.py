@@ -1,4 +1,4 @@
-"""Controllers of users: Python classes in place of a scheme (docs/own-controllers.md).
+"""Controllers of users: Python classes in place of a scheme (docs/write-a-controller.md).
 
 `interface` has the class that they derive from, and `load` finds and makes them.
 """

@@ -7,12 +7,14 @@ import os
 import random
 import traceback
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ccarena.configs import userfile
+from ccarena.core.files import digest
 from ccarena.errors import ConfigError, ControllerError, did_you_mean
 
-__all__ = ["check", "class_of", "flow_of", "is_controller", "make", "parameters", "with_traceback"]
+__all__ = ["check", "class_of", "flow_of", "identity", "is_controller", "make", "parameters", "with_traceback"]
 
 _KEY = "controller"
 _IN_MEMORY: dict[str, type] = {}
@@ -43,6 +45,15 @@ def flow_of(given: str | type) -> dict[str, Any]:
 def class_of(flow: Mapping[str, Any]) -> type:
     """Returns the class of the controller of a flow."""
     return _find(flow["controller"]["class"])
+
+
+def identity(flow: Mapping[str, Any]) -> str:
+    """Returns what the controller of a flow is, whatever the place of its file: the class's name and the file's digest."""
+    where = flow["controller"]["class"]
+    if where.startswith(_MEMORY):
+        return str(where)
+    file, _, name = where.rpartition(":")
+    return f"{name} {digest(Path(file).read_bytes())}"
 
 
 def parameters(flow: Mapping[str, Any]) -> dict[str, inspect.Parameter]:

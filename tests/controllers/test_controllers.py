@@ -15,6 +15,7 @@ from ccarena import _core
 from ccarena.cli import main
 from ccarena.controllers.load import flow_of, make
 from ccarena.errors import CcarenaError, ConfigError, ControllerError
+from ccarena.eval.leaderboard.entrants import line_up
 from ccarena.eval.soundness.check import CASES, check
 from ccarena.scenarios.backends import refusal, simulate
 from ccarena.scenarios.entrants import parse, read
@@ -285,6 +286,19 @@ def test_a_class_is_an_entrant_in_python_and_in_scenarios(tmp_path: Path) -> Non
     (row,) = ccarena.run(str(scenario)).flows().to_dict("records")
     assert row["scheme"] == "Delay"
     assert row["goodput_mbps"] > 1
+
+
+def test_a_class_whose_file_changes_is_another_entrant_of_the_leaderboard(bad: str, tmp_path: Path) -> None:
+    def identified(text: str) -> str:
+        (ranked,) = [each for each in line_up([parse(text)], {}, 1) if each.kind == "scheme"]
+        return ranked.digest
+
+    before = identified(f"{bad}:Good")
+    (tmp_path / "elsewhere").mkdir()
+    same = Path(bad).rename(tmp_path / "elsewhere" / "bad.py")
+    assert identified(f"{same}:Good") == before
+    same.write_text(BAD.replace("self.window = 20\n", "self.window = 21\n"))
+    assert identified(f"{same}:Good") != before
 
 
 def test_real_time_backends_refuse_a_class() -> None:

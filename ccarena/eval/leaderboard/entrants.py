@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 from ccarena import _core
 from ccarena.configs.spec_files import digest_of
+from ccarena.controllers.load import identity
 from ccarena.core.files import digest
 from ccarena.core.learned_schemes import shipped_policies, specs
 from ccarena.errors import CcarenaError, ConfigError, PolicyError
@@ -285,6 +286,8 @@ def _what(sender: Entrant, policy: str) -> dict[str, Any]:
     fields = {key: value for key, value in sender.flow.items() if key not in ("scheme", "policy")}
     if "rules" in fields:
         fields["rules"] = digest(Path(fields["rules"]).read_bytes())
+    if "controller" in fields:
+        fields["controller"] = identity(sender.flow)
     return {"scheme": scheme, "spec": digest_of(scheme), "policy": policy or sender.policy, "fields": fields}
 
 

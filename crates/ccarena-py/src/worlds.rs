@@ -118,7 +118,7 @@ impl VecWorlds {
 
     /// rollout(policy, noise, spread, observations, drawn, reports, truncated, final_observations, following, privileged=None):
     /// every world runs as many decisions as `drawn` [worlds, steps, learners, numbers] has room for, without Python in
-    /// between; `spread` [numbers] is empty if actions are discrete.
+    /// between; `spread`, of so many numbers, is empty if actions are discrete.
     #[pyo3(signature = (policy, noise, spread, observations, drawn, reports, truncated, final_observations, following, privileged=None))]
     #[expect(clippy::too_many_arguments, reason = "an array each")]
     fn rollout(

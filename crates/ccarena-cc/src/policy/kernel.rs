@@ -296,7 +296,7 @@ fn check_options(spec: &Resolved, reports: bool) -> Result<(), ImageError> {
     }
     if base.name == "cubic" {
         // The kernel's has these as Linux has them, and learns of actions; the fourth is the pacing gain.
-        for (k, name) in [(0, "hystart"), (1, "fast_convergence"), (2, "reno_friendly"), (4, "told")] {
+        for (k, name) in [(0, "hystart"), (1, "fast_convergence"), (2, "reno_friendly"), (4, "new_epoch")] {
             if let Some(value) = base.options.get(k).filter(|x| **x < 0.5) {
                 return option(base, format!("{name} {value}"));
             }

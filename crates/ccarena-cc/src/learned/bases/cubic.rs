@@ -31,7 +31,7 @@ pub const CUBIC: BaseEntry = BaseEntry {
             doc: "pacing rate in windows per smoothed RTT; 0 is CUBIC's ACK clocking",
         },
         Param {
-            name: "told",
+            name: "new_epoch",
             default: 1.0,
             min: 0.0,
             max: 1.0,
@@ -50,7 +50,7 @@ pub const CUBIC: BaseEntry = BaseEntry {
             remote: false,
             srtt: Dur::ZERO,
             pacing_gain: parts.options[3],
-            told: parts.options[4] >= 0.5,
+            new_epoch: parts.options[4] >= 0.5,
             mss: f64::from(config.mss.max(1)),
             is_linux: Cubic::is_linux(&config) && parts.options[4] >= 0.5,
         };
@@ -65,7 +65,7 @@ struct OverCubic {
     srtt: Dur,
     pacing_gain: f64,
     /// CUBIC learns of actions.
-    told: bool,
+    new_epoch: bool,
     mss: f64,
     /// A datapath's CUBIC would do.
     is_linux: bool,
@@ -147,7 +147,7 @@ impl Base for OverCubic {
     }
 
     fn scale_window(&mut self, factor: f64, most: u32) {
-        if self.told {
+        if self.new_epoch {
             self.cubic.scale(factor, most);
         } else {
             self.cubic.scale_alone(factor, most);

@@ -94,7 +94,7 @@ fn param(p: &ParamSpec) -> Value {
 
 /// Options that came later than version 1 of the format, by the kind of their piece: a spec that leaves them at their
 /// defaults keeps its digest, and with it the policies that were trained for it.
-const LATER: &[(&str, &str)] = &[("acct", "silent_at"), ("cubic", "told")];
+const LATER: &[(&str, &str)] = &[("acct", "silent_at"), ("cubic", "new_epoch")];
 
 fn chosen(kind: &str, options: &[Param], values: &[Number], params: &[ParamSpec]) -> Value {
     let is_written = |o: &Param, value: &Value| !LATER.contains(&(kind, o.name)) || *value != json!(o.default);
