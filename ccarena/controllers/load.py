@@ -48,7 +48,7 @@ def class_of(flow: Mapping[str, Any]) -> type:
 
 
 def identity(flow: Mapping[str, Any]) -> str:
-    """Returns what the controller of a flow is, whatever the place of its file: the class's name and the file's digest."""
+    """Returns a controller's class and its file's digest, whatever the place of the file."""
     where = flow["controller"]["class"]
     if where.startswith(_MEMORY):
         return str(where)

@@ -125,9 +125,9 @@ def test_an_entrant_without_rules_that_can_be_read_is_refused(tmp_path: Path) ->
 
 
 # Published rules, and recorded runs of the authors' simulator, each of 10^7 ms. RemyCC-2013-delta10 is not among them:
-# times are doubles there, in ms, and their rounding moves it from one rate to another. An event-by-event program with the
-# authors' arithmetic, started at their moment, gets the recorded 0.222 and 0.163 after 10^7 ms, and after 200 s the 0.297
-# and 0.194 that this simulator gets, whose times are whole nanoseconds.
+# times are doubles there, in ms, and their rounding moves it from one rate to another. An event-by-event program with
+# the authors' arithmetic, started at their moment, gets the recorded 0.222 and 0.163 after 10^7 ms. After 200 s it has
+# the 0.297 and 0.194 of this simulator, whose times are whole nanoseconds.
 
 RUN = r"# {} nsrc=1 link=(\S+) rtt=(\S+) on=1e12 off=1\nsender: \[tp=(\S+), del=(\S+)\]"
 """One sender that is always on: link in packets per ms, RTT in ms, throughput over the link's rate, mean delay over the
