@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 from typing import Any
 
+from ccarena.core.outputs import folder
 from ccarena.core.terminal import duration, print_table
 from ccarena.errors import ConfigError, did_you_mean
 from ccarena.scenarios.get_stack import get_stack
@@ -27,7 +27,7 @@ def add_parser(subparsers: Any, **options: Any) -> None:
     getting = "build or install stacks, unless they are here already"
     sub = actions.add_parser("get", help=getting, description=getting)
     sub.add_argument("names", nargs="+", metavar="NAME", help=f"stack from `ccarena stacks`, or {ALL}")
-    sub.add_argument("--into", type=Path, metavar="DIR", help="folder of built stacks (~/.cache/ccarena/stacks)")
+    sub.add_argument("--into", type=folder, metavar="DIR", help="folder of built stacks (~/.cache/ccarena/stacks)")
 
 
 def run(args: argparse.Namespace) -> int:

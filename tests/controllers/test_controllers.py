@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -250,6 +251,24 @@ def test_the_check_finds(bad: str, name: str, said: str) -> None:
     assert faults
     assert all(said in found.fault for found in faults), faults
     assert (time.time, random.random) == clocks
+
+
+def test_other_threads_may_ask_the_clock(bad: str) -> None:
+    over, asked = threading.Event(), threading.Event()
+
+    def ask() -> None:
+        while not over.is_set():
+            time.monotonic()
+            asked.set()
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        assert asked.wait(10)
+        assert check(parse(f"{bad}:Good")) == []
+    finally:
+        over.set()
+        thread.join()
 
 
 def test_the_command_says_what_is_wrong(bad: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -67,6 +67,9 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--ray-address": more("train --print-config --executor ray", "--ray-address head:6379"),
         "--print-config": Case("train --resume", "train --resume --out run --print-config"),
     },
+    "check": {
+        "controller": Case("check first.py:Mine", "check second.py:Mine"),
+    },
     "status": {
         "run": more("status", "run"),
         "--ray-address": more("status run", "--ray-address http://127.0.0.1:1"),

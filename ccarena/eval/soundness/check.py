@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import random
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -110,13 +111,29 @@ class _Watch:
 
     def __init__(self, theirs: type) -> None:
         self.fault = ""
+        self.thread: int | None = None
+        """Thread in which the controller's code runs at the moment."""
         names = [name for name in _METHODS if callable(getattr(theirs, name, None))]
-        self.type = type(theirs.__name__, (theirs,), {name: self._watched(getattr(theirs, name)) for name in names})
+        methods = {name: self._watched(getattr(theirs, name)) for name in names}
+        self.type = type(theirs.__name__, (theirs,), {**methods, "__init__": self._entered(theirs.__init__)})  # type: ignore[misc]
+
+    def _entered(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def call(*arguments: Any, **named: Any) -> None:
+            self.thread = threading.get_ident()
+            try:
+                method(*arguments, **named)
+            finally:
+                self.thread = None
+
+        return call
 
     def _watched(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        entered = self._entered(method)
+
         @functools.wraps(method)
         def call(controller: Any, *arguments: Any) -> None:
-            method(controller, *arguments)
+            entered(controller, *arguments)
             window = controller.window
             if not self.fault and isinstance(window, (int, float)) and window < 1:
                 at_s = arguments[0] if isinstance(arguments[0], float) else arguments[0].now_s
@@ -135,7 +152,9 @@ def _no_clock(watched: _Watch) -> Iterator[None]:
 
         @functools.wraps(own)
         def called(*arguments: Any, **named: Any) -> Any:
-            watched.fault = watched.fault or said
+            # Others may ask meanwhile, such as another thread of this process.
+            if watched.thread == threading.get_ident():
+                watched.fault = watched.fault or said
             return own(*arguments, **named)
 
         kept.append((module, name, own))
