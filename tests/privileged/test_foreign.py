@@ -261,12 +261,12 @@ def test_a_program_competes_beside_ours_and_a_failed_one_counts_in_no_mean(
     (tmp_path / "dies").mkdir()
     dies = entrant(tmp_path / "dies", name="dies", sender="python3 -c 'raise SystemExit(3)'")
     theirs = entrant(tmp_path)
-    short = {"links": ["10mbps"], "stagger_s": 0.2, "duration_s": 1.0, "backend": "kernel"}
+    short = {"links": ["10mbps"], "stagger_s": 0.2, "duration_s": 2.0, "backend": "kernel"}
     rows = compete(groups=[f"{theirs}+cubic"], **short).flows
     assert len(rows) == 4 and not any(row["error"] for row in rows)
     for row in rows:
         alone = 2.0 * 1.028 if row["entrant"] == "theirs" else 9.5
-        assert row["solo_throughput_mbps"] == pytest.approx(alone, rel=0.15)
+        assert row["solo_throughput_mbps"] == pytest.approx(alone, rel=0.2)
         beside = 1 - row["throughput_mbps"] / row["solo_throughput_mbps"]
         assert row["harm_throughput"] == pytest.approx(beside) and "rtt_mean_ms" not in row
     (first, second) = [row["share"] for row in rows if row["order"] == "1+2"]
