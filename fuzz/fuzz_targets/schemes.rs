@@ -2,6 +2,7 @@
 #![no_main]
 
 use ccarena_cc::{AckInfo, Action, Bytes, Config, Dur, LossInfo, Rate, RateSample, RecoveryState, Requirement, SentInfo, Signal, Time, all_schemes, build};
+use ccarena_cc::action::Numbers;
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 
@@ -148,9 +149,11 @@ fuzz_target!(|input: Input| {
                 if let Some(learned) = controller.learned() {
                     learned.take_decision();
                     // Refused or taken.
-                    let (low, high) = learned.interface().bounds;
+                    let part = (action % 20) as f32 / 16.0;
+                    let numbers: Vec<f32> =
+                        learned.interface().bounds.iter().map(|(low, high)| low + (high - low) * part).collect();
                     let _ = learned.act(Action::Discrete(action % 20), now);
-                    let _ = learned.act(Action::Continuous(low + (high - low) * (action % 20) as f32 / 16.0), now);
+                    let _ = learned.act(Action::Continuous(Numbers::of(&numbers)), now);
                 }
             }
         }
