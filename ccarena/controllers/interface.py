@@ -9,8 +9,6 @@ from __future__ import annotations
 import random
 from typing import ClassVar
 
-from ccarena._core import Ack
-
 __all__ = ["Controller"]
 
 
@@ -18,8 +16,8 @@ class Controller:
     """Controller of one flow; parameters are arguments of `__init__`, numbers with defaults.
 
     The order of calls: the transport books an acknowledgement, calls `on_loss` if it marks packets lost, then `on_ack`,
-    and then reads the attributes. An event is valid until the method returns. A method that is not defined is not
-    called.
+    and then reads the attributes. A method that is not defined is not called; `on_ack(ack)` has to be there. An event is
+    valid until the method returns. docs/write-a-controller.md lists methods and events.
     """
 
     window: float = 10.0
@@ -41,7 +39,3 @@ class Controller:
     """Weight of the scenario's flow."""
     random: random.Random
     """Source of randomness, seeded by the run's seed."""
-
-    def on_ack(self, ack: Ack) -> None:
-        """Takes an acknowledgement."""
-        raise NotImplementedError("a controller has a method on_ack(self, ack)")

@@ -1,16 +1,18 @@
 """The shipped leaderboard in docs/leaderboard.md: `python -m docs.generate.leaderboard STORE docs/leaderboard.md`.
 
-It rewrites the tables after the mark, and writes the means of every cell beside them: `leaderboard/means.csv`.
+It rewrites the tables after the mark, and writes the means of every cell beside them, alone and in pairs.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ccarena.core.files import write_atomically
+from ccarena.core.files import scratch, write_atomically
 from ccarena.eval.leaderboard.exchange import export_means
 from ccarena.eval.leaderboard.figures import SCORES
 from ccarena.eval.leaderboard.listing import Line, agreement_of, lines, score_of, tracks_of, visible_of
@@ -21,7 +23,8 @@ from ccarena.eval.measure.table import FIGURES
 __all__ = ["GENERATED", "markdown", "ship"]
 
 GENERATED = "<!-- Generated from the store by `make leaderboard`; not to be edited. -->"
-MEANS = "leaderboard/means.csv"
+ALONE, PAIRS = "leaderboard/alone.csv", "leaderboard/pairs.csv"
+"""Means of cells. Each file has the columns that are not empty in it."""
 MOST = 6
 """Most entrants of a row of the table of other scores."""
 HEAD = "| rank | entrant | score [95 %] | utilisation | mean queueing delay, ms | share beside CUBIC |"
@@ -31,7 +34,22 @@ def ship(store: Store, page: Path) -> None:
     """Rewrite the page's tables and the means beside it. Raises ConfigError if a file cannot be written."""
     before = page.read_text("utf-8").partition(GENERATED)[0]
     write_atomically(page, before + markdown(store))
-    export_means(store, page.parent / MEANS)
+    with scratch() as folder:
+        export_means(store, folder / "means.csv")
+        write_means((folder / "means.csv").read_text("utf-8"), page.parent)
+
+
+def write_means(text: str, folder: Path) -> None:
+    """Writes the means of all cells to two files. Raises ConfigError if one cannot be written."""
+    rows = list(csv.DictReader(io.StringIO(text)))
+    for name, of_pairs in ((ALONE, False), (PAIRS, True)):
+        own = [row for row in rows if bool(row["beside"]) is of_pairs]
+        columns = [column for column in rows[0] if any(row[column] for row in own)]
+        out = io.StringIO()
+        table = csv.DictWriter(out, columns, extrasaction="ignore", lineterminator="\n")
+        table.writeheader()
+        table.writerows(own)
+        write_atomically(folder / name, out.getvalue())
 
 
 def markdown(store: Store) -> str:
@@ -40,7 +58,8 @@ def markdown(store: Store) -> str:
     counts = store.counts()
     parts = [
         GENERATED,
-        f"{counts['runs']:,} runs in {counts['cells']:,} cells. [Means of every cell]({MEANS}) have all figures.",
+        f"{counts['runs']:,} runs in {counts['cells']:,} cells. Means of every cell, [alone]({ALONE}) and [in "
+        f"pairs]({PAIRS}), have all figures.",
     ]
     name = first_of((store.ranking() or {"names": []})["names"])
     first = store.group(name) if name else None

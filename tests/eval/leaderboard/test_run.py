@@ -26,7 +26,7 @@ from ccarena.eval.leaderboard.run import Board, run
 from ccarena.eval.leaderboard.store import Store
 from ccarena.policies.artifact import load
 from ccarena.scenarios.entrants import of_file
-from docs.generate.leaderboard import GENERATED, ship
+from docs.generate.leaderboard import ALONE, GENERATED, PAIRS, ship
 
 CONSTANT = Rule("constant", "2 always", {"constant": 1.0}, score=1.0).as_dict()
 NO_LAW = Rule("law", "the tuned law", missing="the record names no parameters of a law").as_dict()
@@ -209,9 +209,13 @@ def test_what_is_shipped(small: Path, tmp_path: Path) -> None:
         ship(store, page)
         assert page.read_text() == text
         cells = store.counts()["cells"]
-    with (tmp_path / "leaderboard" / "means.csv").open(newline="") as table:
-        rows = list(csv.DictReader(table))
-    assert len(rows) == cells and {row["entrant"] for row in rows} >= {"cubic", BEST_WINDOW}
+    shipped = []
+    for name in (ALONE, PAIRS):
+        with (tmp_path / name).open(newline="") as table:
+            shipped.append(list(csv.DictReader(table)))
+    alone, pairs = shipped
+    assert len(alone) + len(pairs) == cells and {row["entrant"] for row in alone} >= {"cubic", BEST_WINDOW}
+    assert all(row["beside"] for row in pairs) and "beside" not in alone[0] and "share" in pairs[0]
 
 
 def test_the_command(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
