@@ -16,8 +16,8 @@ class Controller:
     """Controller of one flow; parameters are arguments of `__init__`, numbers with defaults.
 
     The order of calls: the transport books an acknowledgement, calls `on_loss` if it marks packets lost, then `on_ack`,
-    and then reads the attributes. A method that is not defined is not called; `on_ack(ack)` has to be there. An event is
-    valid until the method returns. docs/write-a-controller.md lists methods and events.
+    and then reads the attributes. A method that is not defined is not called; `on_ack(ack)` has to be there. An event
+    is valid until the method returns. docs/write-a-controller.md lists methods and events.
     """
 
     window: float = 10.0
