@@ -106,7 +106,7 @@ fn act(controller: &mut dyn Controller, action: Action) {
     controller.learned().unwrap().act(action, Time::ZERO).unwrap();
 }
 
-/// What Linux keeps when a socket changes its congestion control, and that the new one begins afresh.
+/// State that Linux keeps when a socket changes its congestion control; the new one begins afresh.
 #[test]
 fn a_change_of_schemes_keeps_window_and_threshold() {
     let mut flow = over(&json!({"schemes": ["cubic", "reno"]}), &json!("choice"), &Config::default());

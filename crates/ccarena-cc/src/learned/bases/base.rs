@@ -49,28 +49,28 @@ pub trait Base: Send + Sync {
     /// See [`Controller::on_idle_restart`](crate::Controller::on_idle_restart).
     fn on_idle_restart(&mut self, _now: Time, _idle: Dur, _rto: Dur) {}
 
-    /// See [`Controller::on_recovery_end`](crate::Controller::on_recovery_end).
+    /// Base's part of [`Controller::on_recovery_end`](crate::Controller::on_recovery_end).
     fn on_recovery_end(&mut self, _now: Time, _in_flight: Bytes) {}
 
-    /// See [`Controller::on_timer`](crate::Controller::on_timer).
+    /// Base's part of [`Controller::on_timer`](crate::Controller::on_timer).
     fn on_timer(&mut self, _now: Time) {}
 
-    /// See [`Controller::next_timer`](crate::Controller::next_timer).
+    /// Base's part of [`Controller::next_timer`](crate::Controller::next_timer).
     fn next_timer(&self) -> Time {
         Time::NEVER
     }
 
-    /// See [`Controller::packet_tracker`](crate::Controller::packet_tracker).
+    /// Base's part of [`Controller::packet_tracker`](crate::Controller::packet_tracker).
     fn packet_tracker(&mut self) -> Option<&mut dyn PacketTracker> {
         None
     }
 
-    /// See [`Controller::router_assisted`](crate::Controller::router_assisted).
+    /// Base's part of [`Controller::router_assisted`](crate::Controller::router_assisted).
     fn router_assisted(&self) -> Option<&dyn RouterAssisted> {
         None
     }
 
-    /// See [`Adjustable::set`](crate::controller::Adjustable::set).
+    /// Base's part of [`Adjustable::set`](crate::controller::Adjustable::set).
     fn set(&mut self, _setting: FlowSetting) {}
 
     /// A decision period has ended at `now`; `target` is the window in segments that fills the smallest RTT at the
