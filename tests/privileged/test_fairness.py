@@ -28,9 +28,14 @@ Why kernel TCP is given more room: docs/fidelity.md.
 
 
 def crowd(count: int) -> dict[str, Any]:
-    """CUBIC flows on 200 Mbit/s, 20 ms and 1 BDP, which start within 0.1 s."""
+    """CUBIC flows on 200 Mbit/s, 20 ms and 1 BDP, which start within 0.01 s, in another order than the list's.
+
+    Who starts first has more, in the simulator too (correlation -0.7 for 30 flows within 0.1 s). In the list's order,
+    this would look as if the first socket were served first. All handshakes end before the queue overflows: one that
+    loses three flights in a row begins after 7 s (RFC 9002, section 6.2).
+    """
     link = {"service": {"type": "constant", "rate_mbps": 200}, "queue": {"type": "droptail", "packets": 333}}
-    flows = [{"name": f"f{i}", "scheme": "cubic", "start_s": 0.1 * i / count} for i in range(count)]
+    flows = [{"name": f"f{i}", "scheme": "cubic", "start_s": 0.01 * (7 * i % count) / count} for i in range(count)]
     return {"duration_s": 5.0, "links": [{**link, "delay_ms": 10}], "flows": flows}
 
 

@@ -70,7 +70,8 @@ def test_the_emulator_counts_what_the_stack_itself_has_received(stack: str, tmp_
     before = leftovers()
     [flow] = on_link(stack, env={"CCARENA_RECEIVED": str(received)})
     assert leftovers() == before
-    least = 0.01 if STACKS[stack].shipped.bound else 0.5
+    # Enough to be counted. How much a stack reaches in three seconds is not judged here: uTP starts slowly.
+    least = 0.01 if STACKS[stack].shipped.bound else 0.2
     assert flow["delivered_bytes"] > least * RATE_MBPS * 1e6 / 8 * SECONDS
     # The emulator counts TCP's payload. In UDP's payload the stack has headers. Data behind a hole, at most a window,
     # has not been received in order.
