@@ -26,6 +26,9 @@ class Link(_Link, total=False):
     jitter_ms: float
     wakes_ms: float
     loss: float
+    reorder: Mapping[str, float] | None
+    duplicate: float | Mapping[str, float] | None
+    corrupt: float | Mapping[str, float] | None
     outages: Mapping[str, float] | None
     router: bool | str | Mapping[str, Any]
 

@@ -64,13 +64,17 @@ def _signed(array: NDArray[Any]) -> Ints:
     return array.view(np.int64) if array.dtype == np.uint64 else array.astype(np.int64)
 
 
+GONE = ("drops", "losses", "corrupted")
+"""Ways in which packets do not arrive: dropped by the queue, lost before it, or damaged behind it."""
+
+
 class LinkPackets:
     """Packets that one link of a run recorded, with cached intermediate results that the figures of its flows share."""
 
     def __init__(self, record: Mapping[str, Any]) -> None:
         self.log = PacketLog.from_arrays(record["log"])
         self._log_rows = _ByFlow(self.log.flow)
-        self._gone = {kind: record[kind] for kind in ("drops", "losses")}
+        self._gone = {kind: record.get(kind) or {"time_ns": (), "flow": ()} for kind in GONE}
 
     def of_flow(self, flow: int) -> PacketLog:
         """Returns the packets of one flow that the link delivered."""
@@ -78,12 +82,12 @@ class LinkPackets:
         return self.log if rows.size == len(self.log) else self.log.where(rows)
 
     def gone_ns(self, kind: str, flow: int) -> Ints:
-        """Returns when packets of one flow were dropped by the queue (`drops`) or lost by the link (`losses`)."""
-        return _signed(np.asarray(self._gone[kind]["time_ns"]))[self._gone_rows[kind].of(flow)]
+        """Returns when packets of one flow went, by a `kind` of GONE."""
+        return _signed(np.asarray(self._gone[kind]["time_ns"], np.uint64))[self._gone_rows[kind].of(flow)]
 
     @functools.cached_property
     def _gone_rows(self) -> dict[str, _ByFlow]:
-        return {kind: _ByFlow(np.asarray(packets["flow"])) for kind, packets in self._gone.items()}
+        return {kind: _ByFlow(np.asarray(packets["flow"], np.uint32)) for kind, packets in self._gone.items()}
 
 
 class _ByFlow:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ccarena import traces
 from ccarena.errors import ScenarioError
-from ccarena.eval.measure.packet_log import LinkPackets, PacketLog, link_packets
+from ccarena.eval.measure.packet_log import GONE, LinkPackets, PacketLog, link_packets
 from ccarena.eval.measure.queueing import time_in_queue_length_ns
 
 __all__ = [
@@ -241,10 +241,10 @@ class Subject:
 
     @property
     def gone_ns(self) -> Ints | None:
-        """Times at which packets of the flow were dropped or lost at the link."""
+        """Times at which packets of the flow were dropped, lost or damaged at the link."""
         if self.flow is None:
             return None
-        return np.concatenate([self.packets.gone_ns(kind, self.flow) for kind in ("drops", "losses")])
+        return np.concatenate([self.packets.gone_ns(kind, self.flow) for kind in GONE])
 
     @property
     def pauses_after_ms(self) -> float:

@@ -207,7 +207,9 @@ def _losses(s: Subject) -> dict[str, float]:
         window = () if s.record.whole else (s.record.from_s, s.record.to_s)
         return losses_of_flow([s.record.packets[each] for each in s.path], s.flow, *window)
     counts = [s.of_link.get(f"{what}_packets") for what in ("dropped", "lost", "delivered")]
-    return loss_shares(*(math.nan if count is None else count for count in counts))
+    dropped, lost, delivered = (math.nan if count is None else count for count in counts)
+    damaged = s.of_link.get("corrupted_packets", 0)
+    return loss_shares(dropped, lost + damaged, delivered - damaged)
 
 
 def _decisions_per_s(s: Subject) -> float:
@@ -444,8 +446,8 @@ FIGURES: dict[str, Figure] = {
     ),
     "loss_share": Figure(
         "Loss", "share", 5,
-        "Packets that queues of the path dropped, or links lost at random or in an outage, over those that came "
-        "(Pantheon).",
+        "Packets that queues of the path dropped, or links lost at random or in an outage or damaged, over those that "
+        "came (Pantheon).",
         _loss("loss_share"), of=frozenset({"flow", "link"}), **_SHARE,
     ),
     "queue_drop_share": Figure(

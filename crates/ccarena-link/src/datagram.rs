@@ -71,6 +71,18 @@ impl Datagram {
         })
     }
 
+    /// A second copy of the packet, at the same place.
+    pub(crate) fn duplicate(&self) -> Self {
+        let bytes = self.packet();
+        let mut copy = Self::made(self.unsummed, |buffer| {
+            buffer[..bytes.len()].copy_from_slice(bytes);
+            bytes.len()
+        });
+        (copy.hop, copy.route, copy.flow, copy.key, copy.arrival) =
+            (self.hop, self.route, self.flow, self.key, self.arrival);
+        copy
+    }
+
     /// Makes it a packet of flow number `flow`.
     pub(crate) fn set_flow(&mut self, flow: u32) {
         self.flow = flow;

@@ -171,12 +171,26 @@ impl Fabric {
         }
         let Some(mut packet) = packet else { return };
         packet.hop += 1;
+        if link.is_impaired() {
+            return self.launch(index, packet, now);
+        }
         let is_last = usize::from(packet.hop) == self.routes[packet.route as usize].path.len();
         let newest =
             if is_last { &mut self.newest_of_route[packet.route as usize] } else { &mut self.newest_of_link[index] };
         *newest = link.arrival(now, || Some(*newest));
         let at = *newest;
         self.fly(packet, at);
+    }
+
+    /// A packet sets out over the impaired wire of link `index`.
+    #[cold]
+    fn launch(&mut self, index: usize, packet: Datagram, now: Time) {
+        let Some((packet, at, twice)) = self.links[index].launch(packet, now) else { return };
+        let copy = twice.then(|| packet.duplicate());
+        self.fly(packet, at);
+        if let Some(copy) = copy {
+            self.fly(copy, at);
+        }
     }
 }
 
@@ -214,5 +228,7 @@ impl Ord for Flying {
     }
 }
 
+#[cfg(test)]
+mod parity;
 #[cfg(test)]
 mod tests;

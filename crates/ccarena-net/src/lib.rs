@@ -5,6 +5,7 @@
 //! ([`rng`]), and the only function that reads a file is [`trace::load`].
 
 pub mod cellular;
+pub mod impairments;
 pub mod link;
 pub mod log;
 pub mod queues;

@@ -2,6 +2,7 @@
 
 mod deferred;
 mod timetable;
+mod wire;
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -9,6 +10,7 @@ use std::path::Path;
 use ccarena_cc::Signal;
 use ccarena_cc::types::{Dur, Time};
 
+use crate::impairments::{Impaired, ImpairedStats, Impairments};
 use crate::queues::{self, AnyQueue, Item, Queue, Setting};
 use crate::rng::{Purpose, Stream, derive};
 use crate::routers::{self, AnyRouter, Header, Router, Sight};
@@ -19,6 +21,7 @@ use crate::trace::{Trace, TraceError};
 use crate::transmissions::Fate;
 use deferred::Deferred;
 use timetable::Timetable;
+use wire::Wire;
 
 /// Packet that a link carries.
 pub trait Carried: Item {
@@ -62,6 +65,8 @@ pub struct PacketLog {
     pub dropped: Vec<(Time, u32)>,
     /// Packets lost at random or in an outage, before the queue: when and whose.
     pub lost: Vec<(Time, u32)>,
+    /// Packets that something befell on the wire, in the order of departure.
+    pub impaired: Vec<Impaired>,
 }
 
 /// Counters of a link.
@@ -79,18 +84,6 @@ pub struct LinkStats {
     pub dropped_bytes: u64,
     /// Packets lost at random or in an outage.
     pub lost_packets: u64,
-}
-
-/// The host at the other end of a link, which sleeps.
-#[derive(Clone, Copy, Debug)]
-struct Wakes {
-    /// Length of its sleep.
-    period: Dur,
-    /// Time at which it wakes next.
-    next: Time,
-    /// Time at which it took the newest packet. Packets of one waking follow one another, whatever
-    /// flows they are of.
-    newest: Time,
 }
 
 /// Times at which a link loses everything.
@@ -130,12 +123,8 @@ impl Outages {
 pub struct Link<T> {
     queue: AnyQueue<T>,
     service: Service,
-    /// Propagation delay after the queue.
-    delay: Dur,
-    /// Mean lateness in nanoseconds, and where it comes from.
-    jitter: Option<(f64, Stream)>,
-    /// Packets reach the other end when its host wakes.
-    wakes: Option<Wakes>,
+    /// Propagation after the queue.
+    wire: Wire,
     loss: f64,
     loss_stream: Stream,
     /// Outages, in which everything is lost.
@@ -184,9 +173,7 @@ impl<T: Carried> Link<T> {
         Self {
             queue,
             service,
-            delay,
-            jitter: None,
-            wakes: None,
+            wire: Wire::new(delay),
             loss,
             loss_stream,
             outages: None,
@@ -229,8 +216,11 @@ impl<T: Carried> Link<T> {
         let router = spec.router.as_ref().map(|router| routers::build(router, stream(Purpose::Router)));
         let mut link = Self::new(queue, service, spec.delay, spec.loss, stream(Purpose::Loss), router);
         let mut lateness = stream(Purpose::Jitter);
-        link.set_wakes(spec.wakes, Time((lateness.next_f64() * spec.wakes.0 as f64) as u64));
-        link.set_jitter(spec.jitter, lateness);
+        link.wire.set_wakes(spec.wakes, Time((lateness.next_f64() * spec.wakes.0 as f64) as u64));
+        link.wire.set_jitter(spec.jitter, lateness);
+        if !spec.impairments.is_none() {
+            link.wire.set_impairments(Impairments::new(&spec.impairments, stream));
+        }
         link.logs_late_drops = !spec.queue.mahimahi;
         link.outages = spec.outages.map(|o| Outages::new(o.on, o.off, stream(Purpose::Outages)));
         link.series = scenario.record.series.then(|| Series::new(scenario.record.bin, scenario.duration));
@@ -238,39 +228,42 @@ impl<T: Carried> Link<T> {
         Ok(link)
     }
 
-    /// Makes packets late by `mean` on average.
-    pub fn set_jitter(&mut self, mean: Dur, stream: Stream) {
-        self.jitter = (mean > Dur::ZERO).then_some((mean.0 as f64, stream));
-    }
-
-    /// Packets arrive when the host at the other end wakes: `period` and the jitter after it woke last, first at `first`.
-    pub fn set_wakes(&mut self, period: Dur, first: Time) {
-        self.wakes = (period > Dur::ZERO).then_some(Wakes { period, next: first, newest: Time::ZERO });
-    }
-
     /// Returns the arrival at the other end of a packet that leaves at `now`; `previous` is the
     /// arrival of the one before it.
     #[inline]
     pub fn arrival(&mut self, now: Time, previous: impl FnOnce() -> Option<Time>) -> Time {
-        let at = now + self.delay;
-        let mut late =
-            || self.jitter.as_mut().map_or(Dur::ZERO, |(mean, stream)| Dur(stream.exponential(*mean) as u64));
-        if let Some(Wakes { period, next, newest }) = &mut self.wakes {
-            // Of a long silence no more than the phase at its end matters.
-            let asleep = at.since(*next).0 / period.0;
-            if asleep > 1000 {
-                *next = *next + *period * (asleep - 1);
-            }
-            while *next < at {
-                *next = *next + *period + late();
-            }
-            *newest = (*next).max(*newest + Dur(1));
-            return *newest;
+        self.wire.arrival(now, previous)
+    }
+
+    /// Returns whether packets may overtake one another on the wire, come twice or come damaged: they go by
+    /// [`launch`](Self::launch) instead of [`arrival`](Self::arrival).
+    #[inline]
+    #[must_use]
+    pub fn is_impaired(&self) -> bool {
+        self.wire.is_impaired()
+    }
+
+    /// Returns the counts of impaired packets.
+    #[must_use]
+    pub fn impaired(&self) -> ImpairedStats {
+        self.wire.stats()
+    }
+
+    /// A packet leaves at `now` over an impaired wire. Returns it with its arrival at the other end, and whether a second
+    /// copy arrives then; none if the other end discards it as damaged.
+    pub fn launch(&mut self, packet: T, now: Time) -> Option<(T, Time, bool)> {
+        let (at, befalls) = self.wire.launch(now);
+        if let Some(log) = &mut self.log {
+            let flow = packet.flow_number();
+            log.impaired.extend(befalls.kinds().map(|kind| Impaired { at: now, flow, kind }));
         }
-        match late() {
-            Dur::ZERO if self.jitter.is_none() => at,
-            late => previous().map_or(at + late, |p| p.max(at + late)),
+        if befalls.corrupted {
+            if let Some(gone) = &mut self.gone {
+                gone.push((packet, Fate::Corrupted));
+            }
+            return None;
         }
+        Some((packet, at, befalls.twice))
     }
 
     /// Returns the time of the next event here.
@@ -294,10 +287,11 @@ impl<T: Carried> Link<T> {
     }
 
     /// Keeps a timetable from now on, if all that happens here follows from the arrivals and may be told later: the queue
-    /// drops nothing but arrivals, and packets that leave are written down in no packet log and no series. A router
+    /// drops nothing but arrivals, packets keep their order, and those that leave are written down in no packet log and no
+    /// series. A router
     /// signals later to packets that leave ([`Self::deferred_signal`]). Returns whether it keeps one.
     pub fn keep_timetable(&mut self) -> bool {
-        let unseen = self.log.is_none() && self.series.is_none();
+        let unseen = self.log.is_none() && self.series.is_none() && !self.is_impaired();
         if let (AnyQueue::DropTail(queue), true) = (&self.queue, unseen) {
             self.timetable = Some(Timetable::new(queue.room(), !self.serves_from_queue));
         }

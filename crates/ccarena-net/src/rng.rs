@@ -28,6 +28,12 @@ pub enum Purpose {
     Outages = 9,
     /// Measurements of a link's router.
     Router = 10,
+    /// Packets that stay behind on a wire.
+    Reordering = 11,
+    /// Packets that arrive twice.
+    Duplication = 12,
+    /// Packets that are damaged on a wire.
+    Corruption = 13,
 }
 
 const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -16,6 +16,7 @@ use ccarena_cc::types::{Dur, Rate, Requirement, Time};
 use ccarena_cc::{Config, FlowSetting, PolicySpec, Spec};
 use serde_json::Value;
 
+use crate::impairments::ImpairmentsSpec;
 use crate::queues::QueueSpec;
 use crate::rng::{Purpose, derive};
 use crate::routers::RouterSpec;
@@ -62,6 +63,8 @@ pub struct Link {
     pub wakes: Dur,
     /// Probability that a packet is lost before the queue, independent of others.
     pub loss: f64,
+    /// Packets that come out of order, twice or damaged.
+    pub impairments: ImpairmentsSpec,
     /// Times at which every packet that arrives is lost.
     pub outages: Option<Outages>,
     /// Router of the link, which signals to the flows that cross it; none for most links.
@@ -258,6 +261,7 @@ impl Default for Link {
             jitter: Dur::ZERO,
             wakes: Dur::ZERO,
             loss: 0.0,
+            impairments: ImpairmentsSpec::default(),
             outages: None,
             router: None,
         }

@@ -17,6 +17,8 @@ pub enum Fate {
     Dropped = 3,
     /// Lost at random or in an outage.
     Lost = 4,
+    /// Damaged on a wire, and discarded at its end.
+    Corrupted = 5,
 }
 
 /// Flag of an ECN-capable transport (RFC 3168 §5).

@@ -6,9 +6,12 @@ use ccarena_cc::{Dur, Signal, Time};
 use ccarena_net::series::{FlowBin, Series};
 
 use crate::arrivals::Arrivals;
-use crate::packet::{Ack, Blocks, Ecn, Link, Packet};
+use crate::packet::{Ack, Blocks, Ecn, Packet};
 use crate::receiver::Receiver;
 use crate::rtt::RoundTrip;
+
+/// Acknowledgements that are kept where others may overtake them; older ones tell their sender nothing.
+pub const OVERTAKEN: usize = 1 << 14;
 
 /// A receiver acts on arrivals and on its own timer alone. So it takes a packet as soon as it is known when that arrives,
 /// in its future, and may be ahead of the clock.
@@ -25,10 +28,12 @@ pub struct FarEnd {
     /// Acknowledgements that the arrivals have not taken, in order.
     pub(crate) late_acks: VecDeque<(Time, Ack, Blocks)>,
     /// Time at which the last acknowledgement reached, or will reach, the sender.
-    last_ack: Time,
+    pub(crate) last_ack: Time,
     /// Acknowledgements on the return path's links, in order; their packets carry numbers from `first_ack` on.
     acks_returning: VecDeque<(Ack, Blocks)>,
     first_ack: u32,
+    /// Number of acknowledgements that are kept after later ones have arrived: none where they keep their order.
+    pub(crate) overtaken: usize,
     /// Acknowledgements on their way to the first link of the return path.
     pub(crate) returning: VecDeque<(Time, Packet)>,
     /// IP bytes of what the receiver has taken, if that arrives before the run's end.
@@ -53,6 +58,7 @@ impl FarEnd {
             last_ack: Time::ZERO,
             acks_returning: VecDeque::new(),
             first_ack: 0,
+            overtaken: 0,
             returning: VecDeque::new(),
             wire_bytes: 0,
             series: None,
@@ -87,16 +93,17 @@ impl FarEnd {
         }
     }
 
-    /// The packet of an acknowledgement has left the last link of the return path, `link`, at `now`.
-    pub(crate) fn returned(&mut self, packet: &Packet, link: &mut Link, now: Time, arrivals: &mut Arrivals) {
-        let at = link.arrival(now, || Some(self.last_ack));
-        // Those before it were dropped on the way.
-        let skipped = packet.seq.wrapping_sub(self.first_ack) as usize;
-        self.acks_returning.drain(..skipped.min(self.acks_returning.len()));
-        self.first_ack = packet.seq.wrapping_add(1);
-        if let Some((ack, blocks)) = self.acks_returning.pop_front() {
-            self.await_late_ack(packet.flow, at, &ack, blocks, arrivals);
-        }
+    /// The packet of an acknowledgement reaches the sender at `at`.
+    #[inline]
+    pub(crate) fn returned(&mut self, packet: &Packet, at: Time, arrivals: &mut Arrivals) {
+        let place = packet.seq.wrapping_sub(self.first_ack) as usize;
+        // More have overtaken it than are kept.
+        let Some(&(ack, blocks)) = self.acks_returning.get(place) else { return };
+        // Those before it were dropped on the way, or are overtaken.
+        let gone = (place + 1).saturating_sub(self.overtaken);
+        self.acks_returning.drain(..gone);
+        self.first_ack = self.first_ack.wrapping_add(gone as u32);
+        self.await_late_ack(packet.flow, at, &ack, blocks, arrivals);
     }
 
     /// A delayed acknowledgement leaves if it is due by `now`.

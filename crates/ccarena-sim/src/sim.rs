@@ -17,7 +17,7 @@ use ccarena_net::series::{FlowBin, Series};
 use ccarena_net::transmissions::{self, ECN_CAPABLE, Fate, Heard, REDUCED, Transmission, TransmissionLog};
 
 use crate::arrivals::Arrivals;
-use crate::far_end::FarEnd;
+use crate::far_end::{FarEnd, OVERTAKEN};
 use crate::packet::{Ack, Block, Ecn, Link, Packet};
 use crate::receiver::Receiver;
 use crate::schedule::{Schedule, Turn};
@@ -99,25 +99,39 @@ impl Flow {
     /// A packet has left `link` at `now`: on to the next link, the sender or the receiver. True if it was that.
     #[inline]
     fn forward(&mut self, mut packet: Packet, link: &mut Link, now: Time, end: Time, arrivals: &mut Arrivals) -> bool {
-        packet.hop += 1;
-        if self.log.is_some() && !packet.is_ack {
-            self.log_departure(&packet, link);
-        }
+        self.leave(&mut packet, link);
         if usize::from(packet.hop) < self.links_of(&packet).len() {
             let previous = link.pipe.back().map(|p| p.0);
             let at = link.arrival(now, || previous);
             link.pipe.push_back((at, packet));
             return false;
         }
+        let far_end = &self.far_end;
+        let previous = if packet.is_ack { far_end.last_ack } else { far_end.last_arrival };
+        let at = link.arrival(now, || Some(previous));
+        self.arrive(&packet, at, end, arrivals)
+    }
+
+    /// A packet has left `link`.
+    #[inline]
+    fn leave(&mut self, packet: &mut Packet, link: &Link) {
+        packet.hop += 1;
+        if self.log.is_some() && !packet.is_ack {
+            self.log_departure(packet, link);
+        }
+    }
+
+    /// A packet reaches the end of its path at `at`. Returns whether the receiver is there.
+    #[inline]
+    fn arrive(&mut self, packet: &Packet, at: Time, end: Time, arrivals: &mut Arrivals) -> bool {
         if packet.is_ack {
-            self.far_end.returned(&packet, link, now, arrivals);
+            self.far_end.returned(packet, at, arrivals);
             return false;
         }
-        let at = link.arrival(now, || Some(self.far_end.last_arrival));
         if self.log.is_some() && at < end {
-            self.log_arrival(&packet, at);
+            self.log_arrival(packet, at);
         }
-        self.far_end.receive(&packet, at, end, arrivals);
+        self.far_end.receive(packet, at, end, arrivals);
         true
     }
 
@@ -133,7 +147,9 @@ impl Flow {
 
     #[cold]
     fn log_arrival(&mut self, packet: &Packet, at: Time) {
-        if let Some(row) = self.log.as_mut().and_then(|log| log.find(packet.sent, packet.seq)) {
+        let row = self.log.as_mut().and_then(|log| log.find(packet.sent, packet.seq));
+        // A second copy changes nothing.
+        if let Some(row) = row.filter(|row| row.arrived == Time::ZERO) {
             row.arrived = at;
             row.fate = if packet.ecn == Ecn::Marked { Fate::Marked } else { Fate::Delivered };
         }
@@ -232,8 +248,16 @@ impl Sim {
             flow.far_end.way = *ways.entry((last.last().copied(), delay)).or_insert(next);
             flow_turns.set(i, Turn::new(flow.next_time(), i as u32));
         }
+        for flow in &mut flows {
+            let FarEnd { return_path, overtaken, .. } = &mut flow.far_end;
+            if return_path.iter().any(|&link| links[link as usize].is_impaired()) {
+                *overtaken = OVERTAKEN;
+            }
+        }
         for (index, link) in links.iter_mut().enumerate() {
-            if leads_nowhere_else(&flows, index as u32) {
+            // Deferred signals are looked up in the order of acknowledgements.
+            let in_order = |flow: &Flow| flow.path[0] as usize != index || flow.far_end.overtaken == 0;
+            if leads_nowhere_else(&flows, index as u32) && (!link.is_routed() || flows.iter().all(in_order)) {
                 link.keep_timetable();
             }
         }
@@ -394,15 +418,18 @@ impl Sim {
         let link = &mut self.links[index];
         if link.departs() <= self.now {
             if let Some(packet) = link.depart(self.now) {
-                let index = packet.flow as usize;
-                let flow = &mut self.flows[index];
-                self.forwarded_packets += u64::from(flow.forward(packet, link, self.now, self.end, &mut self.arrivals));
-                let next = flow.far_end.next_answer();
-                if next < self.flow_turns.get(index).at() {
-                    self.flow_turns.set(index, Turn::new(next, packet.flow));
+                let number = packet.flow;
+                let flow = &mut self.flows[packet.flow as usize];
+                if link.is_impaired() {
+                    launch(packet, flow, link, self.now);
+                } else {
+                    let taken = flow.forward(packet, link, self.now, self.end, &mut self.arrivals);
+                    self.forwarded_packets += u64::from(taken);
+                    self.expect_answer(number);
                 }
             }
         }
+        let link = &self.links[index];
         let mut next = link.departs();
         if !link.pipe.is_empty() {
             self.drain_pipe(index);
@@ -411,14 +438,29 @@ impl Sim {
         self.link_turns.set(index, Turn::new(next, index as u32));
     }
 
-    /// Passes packets that have propagated from link `index` to further links.
+    /// The receiver of flow `index` may have something to send.
+    #[inline]
+    fn expect_answer(&mut self, index: u32) {
+        let next = self.flows[index as usize].far_end.next_answer();
+        if next < self.flow_turns.get(index as usize).at() {
+            self.flow_turns.set(index as usize, Turn::new(next, index));
+        }
+    }
+
+    /// Passes packets that have propagated from link `index` to further links, and over an impaired wire to their ends.
     fn drain_pipe(&mut self, index: usize) {
         while let Some(&(at, packet)) = self.links[index].pipe.front() {
             if at > self.now {
                 break;
             }
             self.links[index].pipe.pop_front();
-            self.enter(packet);
+            let flow = &mut self.flows[packet.flow as usize];
+            if usize::from(packet.hop) < flow.links_of(&packet).len() {
+                self.enter(packet);
+            } else {
+                self.forwarded_packets += u64::from(flow.arrive(&packet, at, self.end, &mut self.arrivals));
+                self.expect_answer(packet.flow);
+            }
         }
     }
 
@@ -590,6 +632,17 @@ impl Sim {
                 link_turns.set(first, Turn::new(links[first].next_time(), first as u32));
             }
         }
+    }
+}
+
+/// A packet of `flow` sets out at `now` over the impaired wire of `link`. Those in propagation are sorted by arrival.
+#[cold]
+fn launch(mut packet: Packet, flow: &mut Flow, link: &mut Link, now: Time) {
+    flow.leave(&mut packet, link);
+    let Some((packet, at, twice)) = link.launch(packet, now) else { return };
+    for _ in 0..=u8::from(twice) {
+        let behind = link.pipe.partition_point(|flying| flying.0 <= at);
+        link.pipe.insert(behind, (at, packet));
     }
 }
 

@@ -6,7 +6,7 @@ mod common;
 
 use ccarena_cc::{Time, all_schemes};
 use ccarena_net::queues::{Kind, LimitRule};
-use ccarena_sim::Sim;
+use ccarena_sim::{Sim, packet::Link};
 use common::{build, fingerprint, run};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -49,6 +49,24 @@ fn queue() -> impl Strategy<Value = Value> {
     })
 }
 
+/// Packets that stay behind, come twice or are damaged: none on most links.
+fn impairments() -> impl Strategy<Value = Value> {
+    let chance = || {
+        let drawn = (0.0..0.3_f64, 0.0..0.9_f64);
+        prop::option::weighted(0.5, drawn.prop_map(|(p, c)| json!({"probability": p, "correlation": c})))
+    };
+    let reorder = (chance(), 0.0..200.0_f64).prop_map(|(chance, late)| {
+        chance.map(|mut chance| {
+            chance["late_ms"] = json!(late);
+            chance
+        })
+    });
+    let all = (reorder, chance(), chance()).prop_map(
+        |(reorder, duplicate, corrupt)| json!({"reorder": reorder, "duplicate": duplicate, "corrupt": corrupt}),
+    );
+    prop_oneof![2 => Just(json!({})), 1 => all]
+}
+
 fn link() -> impl Strategy<Value = Value> {
     let loss = prop_oneof![3 => Just(0.0), 2 => 0.0..0.3_f64];
     let jitter = prop_oneof![3 => Just(0.0), 1 => 0.0..5.0_f64];
@@ -56,10 +74,11 @@ fn link() -> impl Strategy<Value = Value> {
         4 => Just(Value::Null),
         1 => (0.5..3.0_f64, 0.01..0.5_f64).prop_map(|(on, off)| json!({"on_s": on, "off_s": off})),
     ];
-    let parts = (service(), queue(), 0.0..60.0_f64, loss, jitter, outages, any::<bool>());
-    parts.prop_map(|(service, queue, delay, loss, late, outages, router)| {
-        json!({"service": service, "queue": queue, "delay_ms": delay, "loss": loss, "jitter_ms": late,
-            "outages": outages, "router": router})
+    let parts = (service(), queue(), 0.0..60.0_f64, loss, jitter, outages, any::<bool>(), impairments());
+    parts.prop_map(|(service, queue, delay, loss, late, outages, router, impairments)| {
+        let link = json!({"service": service, "queue": queue, "delay_ms": delay, "loss": loss, "jitter_ms": late,
+            "outages": outages, "router": router});
+        with(link, &impairments)
     })
 }
 
@@ -180,6 +199,11 @@ fn single_hops() -> impl Strategy<Value = Value> {
     let links = prop::collection::vec((limit, router()), 2);
     let parts = (scenario(), links, paths, wakes, any::<bool>());
     parts.prop_map(|(mut document, links, paths, wakes, whole)| {
+        for link in document["links"].as_array_mut().unwrap() {
+            for impairment in ["reorder", "duplicate", "corrupt"] {
+                link[impairment] = Value::Null;
+            }
+        }
         let round = |ms: &mut Value| *ms = json!(ms.as_f64().unwrap().round());
         for (link, (limit, router)) in document["links"].as_array_mut().unwrap().iter_mut().zip(links) {
             link["queue"] = limit;
@@ -223,12 +247,11 @@ fn check_conservation(document: &Value, sim: &Sim) -> Result<(), TestCaseError> 
         document["flows"].as_array().unwrap().iter().all(|f| f["return_path"].as_array().unwrap().is_empty());
     if no_acks_on_links {
         let sent: u64 = sim.flows().iter().map(|f| f.sender.stats.sent).sum();
-        let elsewhere: u64 = sim
-            .links()
-            .iter()
-            .map(|l| l.stats.dropped_packets + l.stats.lost_packets + l.backlog_packets() as u64 + l.pipe.len() as u64)
-            .sum();
-        prop_assert_eq!(sent, sim.data_packets() + elsewhere);
+        let gone = |l: &Link| l.stats.dropped_packets + l.stats.lost_packets + l.impaired().corrupted_packets;
+        let elsewhere: u64 =
+            sim.links().iter().map(|l| gone(l) + l.backlog_packets() as u64 + l.pipe.len() as u64).sum();
+        let copies: u64 = sim.links().iter().map(|l| l.impaired().duplicated_packets).sum();
+        prop_assert_eq!(sent + copies, sim.data_packets() + elsewhere);
     }
     let wire_bytes = sim.wire_bytes();
     for (i, flow) in sim.flows().iter().enumerate() {

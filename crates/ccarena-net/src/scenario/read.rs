@@ -1,5 +1,7 @@
 //! Reads and checks the document.
 
+mod links;
+
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -74,8 +76,8 @@ fn links(at: &At<'_>) -> Result<Vec<Link>> {
 }
 
 fn link(at: &At<'_>, index: usize) -> Result<Link> {
-    let o =
-        at.object(&["name", "service", "queue", "delay_ms", "jitter_ms", "wakes_ms", "loss", "outages", "router"])?;
+    let own = ["name", "service", "queue", "delay_ms", "jitter_ms", "wakes_ms", "loss", "outages", "router"];
+    let o = at.object(&[&own[..], links::IMPAIRMENTS].concat())?;
     let default = Link::default();
     Ok(Link {
         name: o.or("name", format!("link{index}"), name)?,
@@ -85,6 +87,7 @@ fn link(at: &At<'_>, index: usize) -> Result<Link> {
         jitter: o.or("jitter_ms", default.jitter, |at| at.millis(0.0, MAX_DELAY_MS))?,
         wakes: o.or("wakes_ms", default.wakes, |at| at.millis(0.0, MAX_DELAY_MS))?,
         loss: o.or("loss", default.loss, |at| at.number(0.0, 1.0))?,
+        impairments: links::impairments(&o)?,
         outages: o.maybe("outages", outages)?,
         router: o.or("router", default.router, router)?,
     })

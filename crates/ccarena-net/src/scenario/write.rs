@@ -5,6 +5,7 @@ use ccarena_cc::types::{Dur, Rate, Requirement, Time};
 use serde_json::{Map, Value, json};
 
 use super::{AckPolicy, App, Flow, Link, Scenario, VERSION, foreign, own};
+use crate::impairments::{Chance, ImpairmentsSpec};
 use crate::queues::{Limit, QueueSpec};
 use crate::reshape::{self, Reshape};
 use crate::routers::RouterSpec;
@@ -28,7 +29,7 @@ pub fn scenario(s: &Scenario) -> Value {
 }
 
 fn link(l: &Link) -> Value {
-    json!({
+    let mut document = json!({
         "name": l.name,
         "service": service(&l.service),
         "queue": queue(&l.queue),
@@ -38,7 +39,23 @@ fn link(l: &Link) -> Value {
         "loss": l.loss,
         "outages": l.outages.map(|o| json!({"on_s": o.on.as_secs_f64(), "off_s": o.off.as_secs_f64()})),
         "router": l.router.as_ref().map_or(Value::Bool(false), router),
-    })
+    });
+    // Documents of links that have none stay as they were, and with them the digests of stored results.
+    if let Value::Object(fields) = &mut document {
+        impairments(&l.impairments, fields);
+    }
+    document
+}
+
+fn impairments(spec: &ImpairmentsSpec, fields: &mut Map<String, Value>) {
+    let chance = |c: Chance| json!({"probability": c.probability, "correlation": c.correlation});
+    let reorder = spec.reorder.map(|r| {
+        let mut reorder = chance(r.chance);
+        reorder["late_ms"] = json!(r.late.as_millis_f64());
+        reorder
+    });
+    let all = [("reorder", reorder), ("duplicate", spec.duplicate.map(chance)), ("corrupt", spec.corrupt.map(chance))];
+    fields.extend(all.into_iter().filter_map(|(name, value)| Some((name.into(), value?))));
 }
 
 fn service(s: &ServiceSpec) -> Value {

@@ -1,0 +1,86 @@
+//! Simulator and emulator agree packet by packet on every kind of link: the emulator's fabric gets the packets that the
+//! simulated senders sent, at the times at which they did.
+
+use ccarena_net::transmissions::{Fate, Transmission};
+use ccarena_net::{Scenario, trace};
+use ccarena_sim::{Files, Sim};
+use serde_json::{Value, json};
+
+use super::tests::{number, packet};
+use super::*;
+
+/// Links with whatever may befall packets.
+fn links() -> Vec<Value> {
+    let constant = json!({"type": "constant", "rate_mbps": 12});
+    let cellular = json!({"type": "cellular", "preset": "lte-driving", "seed": 4});
+    let one = |service: &Value, fields: Value| {
+        let mut link = json!({"service": service, "queue": {"type": "droptail", "packets": 40}, "delay_ms": 15});
+        link.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        link
+    };
+    vec![
+        one(&constant, json!({})),
+        one(&cellular, json!({"jitter_ms": 1, "loss": 0.01})),
+        one(&constant, json!({"reorder": {"probability": 0.05, "late_ms": 4}})),
+        one(&constant, json!({"duplicate": 0.05, "jitter_ms": 2})),
+        one(&constant, json!({"corrupt": {"probability": 0.01, "correlation": 0.5}})),
+        one(
+            &cellular,
+            json!({"reorder": {"probability": 0.1, "correlation": 0.3, "late_ms": 30}, "duplicate": 0.1,
+            "corrupt": 0.01, "loss": 0.01, "wakes_ms": 1, "queue": {"type": "codel"}}),
+        ),
+    ]
+}
+
+/// Runs `scenario` in the simulator. Returns what its flow sent, and link 0 after the run.
+fn simulated(scenario: &Scenario) -> (Vec<Transmission>, ccarena_net::result::LinkResult) {
+    let mut sim = Sim::new(scenario, &Files::default(), false).unwrap();
+    sim.run_until(Time(scenario.duration.0));
+    let mut result = sim.take_result(scenario);
+    (result.flows[0].transmissions.take().unwrap().packets, result.links.remove(0))
+}
+
+#[test]
+fn order_and_fate_of_each_packet_are_those_of_the_simulator() {
+    for link in links() {
+        for scheme in ["cubic", "bbr"] {
+            let document = json!({"duration_s": 8, "seed": 5, "links": [link],
+                "flows": [{"scheme": scheme}], "record": {"transmissions": true}});
+            let scenario = Scenario::from_json(&document).unwrap();
+            let end = Time(scenario.duration.0);
+            let (sent, of_sim) = simulated(&scenario);
+            let mut fabric = Fabric::new(
+                vec![Link::of(&scenario, 0, trace::load).unwrap()],
+                vec![Route { delay: Dur::ZERO, path: vec![0] }],
+                None,
+            );
+            let mut out = Vec::new();
+            for (i, each) in sent.iter().enumerate() {
+                fabric.advance(each.sent, |packet, due| out.push((number(&packet), due)));
+                fabric.send(packet(i, each.bytes as usize), 0, each.sent);
+            }
+            fabric.advance(Time(end.0 - 1), |packet, due| out.push((number(&packet), due)));
+
+            assert!(sent.len() > 300, "{link}");
+            let mut arrivals: Vec<(Time, usize)> = Vec::new();
+            for (i, each) in sent.iter().enumerate() {
+                if matches!(each.fate, Fate::Delivered | Fate::Marked) {
+                    arrivals.push((each.arrived, i));
+                }
+            }
+            arrivals.sort_by_key(|&(at, _)| at);
+            let mut seen = vec![false; sent.len()];
+            let first: Vec<(Time, usize)> =
+                out.iter().filter(|(i, _)| !std::mem::replace(&mut seen[*i], true)).map(|&(i, at)| (at, i)).collect();
+            assert_eq!(first, arrivals, "{scheme} on {link}");
+            let of_emulator = &fabric.links[0];
+            assert_eq!(of_emulator.impaired(), of_sim.impaired, "{scheme} on {link}");
+            assert_eq!(of_emulator.stats.delivered_packets, of_sim.delivered_packets);
+            let gone = (of_emulator.stats.dropped_packets, of_emulator.stats.lost_packets);
+            assert_eq!(gone, (of_sim.dropped_packets, of_sim.lost_packets), "{scheme} on {link}");
+            let fates = |fate| sent.iter().filter(|each| each.fate == fate).count() as u64;
+            assert_eq!(fates(Fate::Corrupted), of_sim.impaired.corrupted_packets);
+            assert_eq!((fates(Fate::Dropped), fates(Fate::Lost)), gone);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+"""Packets that come late, twice or damaged: counts, logs, fates and the loss figure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: impairments not tested (run make)")
+
+import ccarena
+from ccarena.errors import ScenarioError
+
+LINK: dict[str, Any] = {"service": {"type": "constant", "rate_mbps": 12}, "delay_ms": 10}
+IMPAIRED: dict[str, Any] = {
+    **LINK,
+    "reorder": {"probability": 0.02, "late_ms": 3},
+    "duplicate": {"probability": 0.01, "correlation": 0.5},
+    "corrupt": 0.005,
+}
+
+
+def test_records_count_log_and_tell_the_fate_of_impaired_packets() -> None:
+    document = {"duration_s": 5, "links": [IMPAIRED], "flows": [{"scheme": "bbr"}]}
+    results = ccarena.run(document, packets=True)
+    (run,) = results
+    (link,), (flow,) = run.result["links"], run.result["flows"]
+    for kind, share in (("reordered", 0.02), ("duplicated", 0.01), ("corrupted", 0.005)):
+        count = link[f"{kind}_packets"]
+        assert count == len(link[kind]["time_ns"]) == len(link[kind]["flow"])
+        assert 0.5 * share < count / link["delivered_packets"] < 2 * share
+    assert flow["duplicate_packets"] >= link["duplicated_packets"] > 0
+    table = results.columns("packets")
+    assert (table["fate"] == "corrupted").sum() == link["corrupted_packets"]
+    # The receiver gets what leaves the link, without the damaged, and copies besides.
+    received = link["delivered_packets"] - link["corrupted_packets"] + link["duplicated_packets"]
+    assert received - flow["wire_bytes"] / 1500 < 60
+    gone = link["dropped_packets"] + link["lost_packets"] + link["corrupted_packets"]
+    measured = results.columns("flows")["loss_share"][0]
+    assert measured == pytest.approx(gone / link["arrived_packets"], rel=0.05)
+
+
+def test_a_log_changes_nothing_and_a_seed_gives_the_same_run() -> None:
+    document = {
+        "duration_s": 3,
+        "links": [IMPAIRED, {**IMPAIRED, "name": "back", "corrupt": None}],
+        "flows": [{"scheme": "cubic", "path": ["link0"], "return_path": ["back"]}],
+    }
+    runs = [ccarena.run(document, packets=kept)[0].result for kept in (False, True, True)]
+    same = [[run["flows"][0][name] for name in ("delivered_bytes", "sent_packets", "rtt_mean_ms")] for run in runs]
+    assert same[0] == same[1] == same[2]
+    assert runs[0]["links"][1]["reordered_packets"] > 10
+
+
+def test_an_impairment_without_its_time_is_refused() -> None:
+    link = {**LINK, "reorder": {"probability": 0.1}}
+    with pytest.raises(ScenarioError, match=r"links\[0\]\.reorder\.late_ms: missing; expected milliseconds"):
+        ccarena.run({"links": [link], "flows": [{"scheme": "cubic"}]})
