@@ -23,8 +23,16 @@ def check_rules(text: str, origin: str) -> int:
 def simulate(scenario_json: str, make: Callable[[int, str, dict[str, Any]], Any] | None = None) -> dict[str, Any]:
     """Runs a scenario document in virtual time and returns its record (docs/results.md).
 
-    The GIL is released meanwhile, unless a flow has a controller of the user's, which `make(flow, class, facts)`
-    returns. Raises ScenarioError, TraceError or PolicyError, and ControllerError if a user's controller raises.
+    The GIL is released meanwhile, unless a flow's controller is a Python class, of which `make(flow, class, facts)`
+    returns an instance. Raises ScenarioError, TraceError or PolicyError, and ControllerError if a user's controller raises.
+    """
+
+def module_about(module: bytes | str | PathLike[str]) -> dict[str, Any]:
+    """Checks and compiles a WebAssembly controller, bytes or a file, and returns what it says about itself.
+
+    `name`, `summary`, `params` (each with `name`, `unit`, `help`, `default`, `min`, `max`), `exports`, `random`,
+    `owns_recovery`, `every_segment`, `rate_samples`, `memory_bytes`, `module_bytes` and `digest` (SHA-256). Raises
+    ConfigError if no such module runs here.
     """
 
 class Ack:

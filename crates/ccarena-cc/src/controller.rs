@@ -46,8 +46,15 @@ pub trait Controller: Send + Sync {
         Time::NEVER
     }
 
-    /// Bytes that may be in flight; never below one segment.
+    /// Bytes that may be in flight; never below one segment, unless the controller has [given up](Self::failure): then
+    /// zero.
     fn window(&self) -> Bytes;
+
+    /// Returns the reason why the controller has given up, as programs of strangers may. Its window is then zero, and the
+    /// transport ends the flow.
+    fn failure(&self) -> Option<&str> {
+        None
+    }
 
     /// The rate to pace at; none sends as the window allows.
     fn pacing_rate(&self) -> Option<Rate> {

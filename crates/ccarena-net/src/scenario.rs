@@ -327,6 +327,12 @@ impl Flow {
 }
 
 impl Scenario {
+    /// Returns the error in the result of flow number `index`, whose controller has given up.
+    #[must_use]
+    pub fn gave_up(&self, index: usize, reason: &str) -> String {
+        format!("flows[{index}] ({}): {reason}", self.flows[index].scheme)
+    }
+
     /// Returns the configuration of the controller of flow number `index`, for segments of `mss`
     /// bytes.
     #[must_use]

@@ -4,6 +4,7 @@ mod documents;
 mod errors;
 mod integer;
 mod learned;
+mod modules;
 mod own;
 mod policy;
 mod simulate;
@@ -19,6 +20,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     documents::register(module)?;
     simulate::register(module)?;
     learned::register(module)?;
+    modules::register(module)?;
     traces::register(module)?;
     policy::register(module)?;
     integer::register(module)?;

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ccarena_cc::controller::TransportNeeds;
 use ccarena_cc::{AckInfo, Bytes, Config, Controller, Dur, LossInfo, Rate, RecoveryState, SentInfo, Time};
-use ccarena_net::scenario::Own;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -436,9 +435,8 @@ impl Controller for PythonController {
 
 /// Returns a builder of controllers. `make(flow, class, facts)` returns the user's object, where `facts` has `mss_bytes`,
 /// `initial_window`, `seed`, `weight` and `params`.
-pub fn builder(make: Py<PyAny>, failures: Failures) -> Arc<ccarena_sim::files::OwnControllers> {
-    Arc::new(move |flow, own, config| {
-        let Own::Python { class } = own;
+pub fn builder(make: Py<PyAny>, failures: Failures) -> Arc<ccarena_sim::files::PythonControllers> {
+    Arc::new(move |flow, class, config| {
         Python::attach(|py| {
             let built = (|| {
                 let facts = PyDict::new(py);

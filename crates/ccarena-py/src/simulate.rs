@@ -6,6 +6,7 @@ use ccarena_cc::learned::shipped;
 use ccarena_cc::{Dur, Policies, Time, registry, steady_state};
 use ccarena_net::queues::LimitRule;
 use ccarena_net::result::{Array, FlowResult, LinkResult, RunResult};
+use ccarena_net::scenario::{Flow, Own};
 use ccarena_net::{Demand, Scenario, queues, routers};
 use ccarena_sim::{Files, Sim, oracle};
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1};
@@ -20,7 +21,7 @@ use crate::{errors, own};
 const SLICE: Dur = Dur::from_millis(100);
 
 /// simulate(scenario_json, make=None) -> dict: runs a scenario in virtual time; the GIL is released meanwhile, unless a
-/// flow has a controller of the user's, which `make(flow, class, facts)` returns.
+/// flow's controller is a Python class, of which `make(flow, class, facts)` returns an instance.
 ///
 /// Raises ScenarioError, TraceError or PolicyError, and ControllerError if a user's controller raises. The result's
 /// layout is in docs/results.md.
@@ -28,7 +29,8 @@ const SLICE: Dur = Dur::from_millis(100);
 #[pyo3(signature = (scenario_json, make=None))]
 fn simulate<'py>(py: Python<'py>, scenario_json: &str, make: Option<Py<PyAny>>) -> PyResult<Bound<'py, PyDict>> {
     let scenario = Scenario::parse(scenario_json).map_err(errors::scenario)?;
-    if let (Some(make), true) = (make, scenario.flows.iter().any(|flow| flow.own.is_some())) {
+    let is_python = |flow: &Flow| matches!(flow.own, Some(Own::Python { .. }));
+    if let (Some(make), true) = (make, scenario.flows.iter().any(is_python)) {
         return with_own(py, &scenario, make);
     }
     let mut sim = py.detach(|| Sim::new(&scenario, &Files::default(), false)).map_err(|e| errors::sim(&e))?;
@@ -44,12 +46,12 @@ fn simulate<'py>(py: Python<'py>, scenario_json: &str, make: Option<Py<PyAny>>) 
     dict(py, record)
 }
 
-/// Runs a scenario with controllers of the user's, which need the interpreter all the time.
+/// Runs a scenario with Python controllers, which need the interpreter all the time.
 fn with_own<'py>(py: Python<'py>, scenario: &Scenario, make: Py<PyAny>) -> PyResult<Bound<'py, PyDict>> {
     let failures = own::Failures::default();
     let first = || failures.lock().unwrap_or_else(PoisonError::into_inner).take();
     let mut files = Files::default();
-    files.own = Some(own::builder(make, Arc::clone(&failures)));
+    files.python = Some(own::builder(make, Arc::clone(&failures)));
     let mut sim = Sim::new(scenario, &files, false).map_err(|e| match first() {
         Some(failure) => errors::controller(py, scenario, failure),
         None => errors::sim(&e),

@@ -1,9 +1,11 @@
 //! Conversion of a scenario into a running simulation.
 
+use std::path::Path;
+
 use ccarena_cc::registry::BuildError;
-use ccarena_cc::{BindError, Dur, FlowError, Time};
+use ccarena_cc::{BindError, Config, Controller, Dur, FlowError, Time};
 use ccarena_net::link::Link;
-use ccarena_net::scenario::{self, AckPolicy, Scenario};
+use ccarena_net::scenario::{self, AckPolicy, Own, Scenario};
 use ccarena_net::series::Series;
 use ccarena_net::{Demand, Limits, ResourceError, ServiceError};
 
@@ -107,8 +109,7 @@ fn build_flow(
     let config = scenario.controller(index, mss);
     let (controller, decider) = match &planned.own {
         Some(own) => {
-            let build = files.own.as_ref().ok_or_else(|| "only `ccarena.run` and the commands run it".into());
-            let built = build.and_then(|build| build(index, own, &config));
+            let built = build_own(index, own, &config, files);
             (built.map_err(|reason| SimError::Own { flow: index, reason })?, None)
         }
         None => files
@@ -152,6 +153,17 @@ fn build_flow(
     flow.reports = (decider.is_some() && scenario.record.reports).then(Vec::new);
     flow.decider = decider;
     Ok(flow)
+}
+
+/// Builds a controller that the user has written.
+fn build_own(flow: usize, own: &Own, config: &Config, files: &Files) -> Result<Box<dyn Controller>, String> {
+    match own {
+        Own::Python { class } => match &files.python {
+            Some(build) => build(flow, class, config),
+            None => Err("only `ccarena.run` and the commands run it".into()),
+        },
+        Own::Wasm { module } => ccarena_wasm::controller(Path::new(module), config).map_err(|error| error.to_string()),
+    }
 }
 
 /// The application and the size of its segments.

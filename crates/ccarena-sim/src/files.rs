@@ -6,11 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ccarena_cc::scheme::Config;
 use ccarena_cc::{Controller, Policies};
-use ccarena_net::scenario::Own;
 use ccarena_net::{Limits, ResourceError, Trace, TraceError, resources, trace};
 
-/// Builder of controllers that users have written: of a flow by its number, with the reason if it cannot.
-pub type OwnControllers = dyn Fn(usize, &Own, &Config) -> Result<Box<dyn Controller>, String> + Send + Sync;
+/// Builder of controllers of Python classes: of a flow by its number and the class, with the reason if it cannot.
+pub type PythonControllers = dyn Fn(usize, &str, &Config) -> Result<Box<dyn Controller>, String> + Send + Sync;
 
 /// Traces and policies by file, each read once. Clones share what they have read, also between threads.
 #[derive(Clone)]
@@ -18,8 +17,8 @@ pub struct Files {
     traces: Arc<Mutex<HashMap<PathBuf, Trace>>>,
     /// The policies.
     pub policies: Policies,
-    /// Builder of users' controllers; none refuses them.
-    pub own: Option<Arc<OwnControllers>>,
+    /// Builder of users' Python controllers; none refuses them.
+    pub python: Option<Arc<PythonControllers>>,
     /// Limits of a scenario, or the error in the variable that sets them ([`resources::VARIABLE`]).
     pub limits: Result<Limits, ResourceError>,
 }
@@ -28,7 +27,7 @@ impl Default for Files {
     fn default() -> Self {
         let setting = std::env::var(resources::VARIABLE).ok();
         let limits = Limits::from_setting(setting.as_deref());
-        Self { traces: Arc::default(), policies: Policies::default(), own: None, limits }
+        Self { traces: Arc::default(), policies: Policies::default(), python: None, limits }
     }
 }
 

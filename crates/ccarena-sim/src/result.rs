@@ -33,6 +33,7 @@ impl Sim {
         let flow = &mut self.flows[index];
         let stats = flow.sender.stats;
         let seen = stats.rtt_count > 0;
+        let error = flow.sender.controller().failure().map(|reason| scenario.gave_up(index, reason));
         FlowResult {
             sent_packets: stats.sent,
             retransmitted_packets: stats.retransmitted,
@@ -44,6 +45,7 @@ impl Sim {
             duplicate_packets: flow.receiver().duplicates,
             rtt_min_ms: seen.then(|| flow.sender.min_rtt().as_millis_f64()),
             rtt_mean_ms: seen.then(|| stats.rtt_sum.as_millis_f64() / stats.rtt_count as f64),
+            error,
             completion_s: flow.sender.app.completion.iter().map(|d| d.as_secs_f64()).collect(),
             decisions: flow.decisions,
             observations_outside: flow.outside.share(),

@@ -198,7 +198,7 @@ impl Sender {
             frto: false,
             new_data_first: false,
             tell_reduction: false,
-            window_bytes: Bytes(0),
+            window_bytes: Bytes(u64::MAX),
             window: 1,
             pacing: None,
             reduction: Reduction::default(),
@@ -247,8 +247,18 @@ impl Sender {
         if window != self.window_bytes {
             self.window_bytes = window;
             self.window = (u32::try_from(window.0).unwrap_or(u32::MAX) / self.options.mss).max(1);
+            if window == Bytes(0) {
+                self.end();
+            }
         }
         self.pacing = (pacing != Rate::UNLIMITED).then_some(pacing);
+    }
+
+    /// The controller has given up: nothing leaves any more, whatever the recovery allows.
+    #[cold]
+    fn end(&mut self) {
+        (self.window, self.owns_recovery) = (0, true);
+        self.stop();
     }
 
     /// Sends nothing more.

@@ -42,7 +42,7 @@ pub(crate) mod pcc;
 pub mod pilot;
 pub mod remy;
 pub mod reno;
-pub(crate) mod split_mix;
+pub mod split_mix;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod vegas;

@@ -11,17 +11,26 @@ pub enum Own {
         /// `FILE.py:NAME`, or the name of a class that Python has in memory.
         class: String,
     },
+    /// A WebAssembly module (`ccarena-wasm`).
+    Wasm {
+        /// The module's file.
+        module: String,
+    },
 }
 
-const KINDS: &[&str] = &["python"];
+const KINDS: &[&str] = &["python", "wasm"];
 
 /// Reads the field `controller` of a flow.
 ///
 /// # Errors
 /// The first field at fault.
 pub fn read(at: &At<'_>) -> Result<Own> {
-    let (_, o) = at.tagged("kind of controller", KINDS, |_| vec!["class"])?;
-    Ok(Own::Python { class: o.require("class", "FILE.py:NAME")?.text("FILE.py:NAME")?.into() })
+    let (kind, o) =
+        at.tagged("kind of controller", KINDS, |kind| vec![if kind == "python" { "class" } else { "module" }])?;
+    Ok(match kind {
+        "python" => Own::Python { class: o.require("class", "FILE.py:NAME")?.text("FILE.py:NAME")?.into() },
+        _ => Own::Wasm { module: o.require("module", "FILE.wasm")?.text("FILE.wasm")?.into() },
+    })
 }
 
 /// Writes the field `controller` of a flow.
@@ -29,5 +38,6 @@ pub fn read(at: &At<'_>) -> Result<Own> {
 pub fn write(own: &Own) -> Value {
     match own {
         Own::Python { class } => json!({"type": "python", "class": class}),
+        Own::Wasm { module } => json!({"type": "wasm", "module": module}),
     }
 }
