@@ -25,7 +25,7 @@ class Link(_Link, total=False):
     delay_ms: float
     jitter_ms: float
     wakes_ms: float
-    loss: float
+    loss: float | Mapping[str, float | str]
     reorder: Mapping[str, float] | None
     duplicate: float | Mapping[str, float] | None
     corrupt: float | Mapping[str, float] | None

@@ -8,6 +8,7 @@ pub mod cellular;
 pub mod impairments;
 pub mod link;
 pub mod log;
+pub mod losses;
 pub mod queues;
 pub mod rate_datagram;
 pub mod reshape;

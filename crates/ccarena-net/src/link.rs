@@ -11,6 +11,7 @@ use ccarena_cc::Signal;
 use ccarena_cc::types::{Dur, Time};
 
 use crate::impairments::{Impaired, ImpairedStats, Impairments};
+use crate::losses::{Losses, Outages};
 use crate::queues::{self, AnyQueue, Item, Queue, Setting};
 use crate::rng::{Purpose, Stream, derive};
 use crate::routers::{self, AnyRouter, Header, Router, Sight};
@@ -86,49 +87,14 @@ pub struct LinkStats {
     pub lost_packets: u64,
 }
 
-/// Times at which a link loses everything.
-#[derive(Debug)]
-pub struct Outages {
-    /// Mean times on and off in nanoseconds.
-    on: f64,
-    off: f64,
-    stream: Stream,
-    /// The state now, and until when it lasts.
-    is_on: bool,
-    until: Time,
-}
-
-impl Outages {
-    /// Returns a link that is on first, for `on` on average, then off for `off` on average, and so
-    /// on.
-    #[must_use]
-    pub fn new(on: Dur, off: Dur, mut stream: Stream) -> Self {
-        let (on, off) = (on.0 as f64, off.0 as f64);
-        let until = Time(stream.exponential(on) as u64);
-        Self { on, off, stream, is_on: true, until }
-    }
-
-    /// Returns whether the link is off at `now`, which does not go back.
-    fn is_off(&mut self, now: Time) -> bool {
-        while self.until <= now {
-            self.is_on = !self.is_on;
-            let mean = if self.is_on { self.on } else { self.off };
-            self.until = self.until + Dur((self.stream.exponential(mean) as u64).max(1));
-        }
-        !self.is_on
-    }
-}
-
 /// A link and what is on it.
 pub struct Link<T> {
     queue: AnyQueue<T>,
     service: Service,
     /// Propagation after the queue.
     wire: Wire,
-    loss: f64,
-    loss_stream: Stream,
-    /// Outages, in which everything is lost.
-    pub outages: Option<Outages>,
+    /// Losses before the queue; none on most links.
+    losses: Option<Box<Losses>>,
     router: Option<AnyRouter>,
     /// Packets that the queue drops when others leave are in the packet log (in mahimahi's they are not).
     pub logs_late_drops: bool,
@@ -161,22 +127,13 @@ pub struct Link<T> {
 impl<T: Carried> Link<T> {
     /// An idle link.
     #[must_use]
-    pub fn new(
-        queue: AnyQueue<T>,
-        service: Service,
-        delay: Dur,
-        loss: f64,
-        loss_stream: Stream,
-        router: Option<AnyRouter>,
-    ) -> Self {
+    pub fn new(queue: AnyQueue<T>, service: Service, delay: Dur, router: Option<AnyRouter>) -> Self {
         let serves_from_queue = service.is_trace();
         Self {
             queue,
             service,
             wire: Wire::new(delay),
-            loss,
-            loss_stream,
-            outages: None,
+            losses: None,
             router,
             logs_late_drops: true,
             serves_from_queue,
@@ -214,7 +171,7 @@ impl<T: Carried> Link<T> {
         let setting = Setting { bdp_bytes: scenario.bdp_bytes(index, rate), rate, stream: stream(Purpose::Queue) };
         let queue = queues::build(&spec.queue, &setting);
         let router = spec.router.as_ref().map(|router| routers::build(router, stream(Purpose::Router)));
-        let mut link = Self::new(queue, service, spec.delay, spec.loss, stream(Purpose::Loss), router);
+        let mut link = Self::new(queue, service, spec.delay, router);
         let mut lateness = stream(Purpose::Jitter);
         link.wire.set_wakes(spec.wakes, Time((lateness.next_f64() * spec.wakes.0 as f64) as u64));
         link.wire.set_jitter(spec.jitter, lateness);
@@ -222,7 +179,8 @@ impl<T: Carried> Link<T> {
             link.wire.set_impairments(Impairments::new(&spec.impairments, stream));
         }
         link.logs_late_drops = !spec.queue.mahimahi;
-        link.outages = spec.outages.map(|o| Outages::new(o.on, o.off, stream(Purpose::Outages)));
+        let outages = spec.outages.map(|o| Outages::new(o.on, o.off, stream(Purpose::Outages)));
+        link.losses = Losses::new(&spec.loss, stream(Purpose::Loss), outages).map(Box::new);
         link.series = scenario.record.series.then(|| Series::new(scenario.record.bin, scenario.duration));
         link.log = (scenario.record.packets || scenario.record.transmissions).then(PacketLog::default);
         Ok(link)
@@ -441,8 +399,7 @@ impl<T: Carried> Link<T> {
     /// Returns whether a packet that arrives at `now` is lost at random or in an outage.
     #[inline]
     fn loses(&mut self, now: Time) -> bool {
-        let out = self.outages.as_mut().is_some_and(|o| o.is_off(now));
-        out || (self.loss > 0.0 && self.loss_stream.chance(self.loss))
+        self.losses.as_mut().is_some_and(|losses| losses.loses(now))
     }
 
     #[cold]

@@ -17,6 +17,7 @@ use ccarena_cc::{Config, FlowSetting, PolicySpec, Spec};
 use serde_json::Value;
 
 use crate::impairments::ImpairmentsSpec;
+use crate::losses::LossSpec;
 use crate::queues::QueueSpec;
 use crate::rng::{Purpose, derive};
 use crate::routers::RouterSpec;
@@ -61,8 +62,8 @@ pub struct Link {
     /// The other end takes packets only when its host wakes, which sleeps so long each time, in a random phase: an
     /// emulator that sleeps in whole milliseconds. Zero is at once.
     pub wakes: Dur,
-    /// Probability that a packet is lost before the queue, independent of others.
-    pub loss: f64,
+    /// Process by which packets are lost before the queue.
+    pub loss: LossSpec,
     /// Packets that come out of order, twice or damaged.
     pub impairments: ImpairmentsSpec,
     /// Times at which every packet that arrives is lost.
@@ -260,7 +261,7 @@ impl Default for Link {
             delay: Dur::from_millis(10),
             jitter: Dur::ZERO,
             wakes: Dur::ZERO,
-            loss: 0.0,
+            loss: LossSpec::default(),
             impairments: ImpairmentsSpec::default(),
             outages: None,
             router: None,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use ccarena_cc::reader::At;
 use ccarena_cc::{Dur, Rate, Spec, Time};
 use ccarena_net::ServiceSpec;
+use ccarena_net::losses::LossSpec;
 use ccarena_net::queues::{Limit, QueueSpec};
 use ccarena_net::reshape::{Outages, Reshape};
 use ccarena_net::rng::{Purpose, Stream, derive};
@@ -306,11 +307,11 @@ impl Domain {
             service,
             queue: self.queue(stream, mean, rtt),
             delay: rtt / 2,
-            loss: if self.link.lossy >= 1.0 || stream.chance(self.link.lossy) {
+            loss: LossSpec::independent(if self.link.lossy >= 1.0 || stream.chance(self.link.lossy) {
                 self.link.loss.uniform(stream)
             } else {
                 0.0
-            },
+            }),
             router: stream.chance(self.link.signal).then(|| self.router(stream)),
             ..Link::default()
         };

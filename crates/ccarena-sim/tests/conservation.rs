@@ -68,7 +68,11 @@ fn impairments() -> impl Strategy<Value = Value> {
 }
 
 fn link() -> impl Strategy<Value = Value> {
-    let loss = prop_oneof![3 => Just(0.0), 2 => 0.0..0.3_f64];
+    let bursts = (0.0..0.1_f64, 0.05..1.0_f64, 0.1..1.0_f64)
+        .prop_map(|(p, r, bad)| json!({"type": "gilbert_elliott", "p": p, "r": r, "loss_bad": bad}));
+    let slots =
+        (0.5..500.0_f64, 0.0..0.2_f64).prop_map(|(ms, p)| json!({"type": "slots", "slot_ms": ms, "probability": p}));
+    let loss = prop_oneof![3 => Just(json!(0)), 2 => (0.0..0.3_f64).prop_map(|p| json!(p)), 1 => bursts, 1 => slots];
     let jitter = prop_oneof![3 => Just(0.0), 1 => 0.0..5.0_f64];
     let outages = prop_oneof![
         4 => Just(Value::Null),

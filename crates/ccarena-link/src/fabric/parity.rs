@@ -21,6 +21,8 @@ fn links() -> Vec<Value> {
     vec![
         one(&constant, json!({})),
         one(&cellular, json!({"jitter_ms": 1, "loss": 0.01})),
+        one(&constant, json!({"loss": {"type": "gilbert_elliott", "p": 0.005, "r": 0.3, "loss_bad": 0.9}})),
+        one(&cellular, json!({"loss": {"type": "slots", "slot_ms": 20, "probability": 0.02}})),
         one(&constant, json!({"reorder": {"probability": 0.05, "late_ms": 4}})),
         one(&constant, json!({"duplicate": 0.05, "jitter_ms": 2})),
         one(&constant, json!({"corrupt": {"probability": 0.01, "correlation": 0.5}})),

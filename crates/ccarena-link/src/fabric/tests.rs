@@ -141,7 +141,7 @@ fn a_lone_packet_takes_what_its_route_takes() {
         };
         let queue = ccarena_net::queues::build(&queue, &setting);
         let service = ccarena_net::Service::constant(Rate(rate));
-        Link::new(queue, service, Dur::from_millis(delay), 0.0, Stream::new(1, Purpose::Loss, 0), None)
+        Link::new(queue, service, Dur::from_millis(delay), None)
     };
     let route = Route { delay: Dur::from_millis(2), path: vec![1, 0] };
     let mut fabric = Fabric::new(vec![link(12_000_000, 10), link(24_000_000, 5)], vec![route], None);

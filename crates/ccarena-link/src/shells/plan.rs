@@ -6,6 +6,7 @@ use std::path::Path;
 
 use ccarena_cc::bounded;
 use ccarena_cc::types::{Dur, Rate};
+use ccarena_net::losses::LossSpec;
 use ccarena_net::scenario::{Flow, Link as LinkSpec};
 use ccarena_net::{Link, QueueSpec, Scenario, ServiceSpec, Trace, trace};
 
@@ -208,10 +209,12 @@ fn hop(shell: &Shell, way: usize, wakes: bool, alone: bool) -> Hop<'_> {
         Shell::Link(ways, once) => Hop::Traced { way: &ways[way], once: *once, wakes },
         Shell::Delay(delay) if wakes => link(LinkSpec { delay: *delay, wakes: WAKES, jitter: WAKES_LATE, ..at_once() }),
         Shell::Delay(delay) => Hop::Delay(*delay),
-        Shell::Loss(direction, rate) if changed(direction) => link(LinkSpec { loss: *rate, ..at_once() }),
+        Shell::Loss(direction, rate) if changed(direction) => {
+            link(LinkSpec { loss: LossSpec::independent(*rate), ..at_once() })
+        }
         Shell::OnOff(direction, on_off) if changed(direction) => link(match on_off {
             OnOff::Always => at_once(),
-            OnOff::Never => LinkSpec { loss: 1.0, ..at_once() },
+            OnOff::Never => LinkSpec { loss: LossSpec::independent(1.0), ..at_once() },
             OnOff::Turns(outages) => LinkSpec { outages: Some(*outages), ..at_once() },
         }),
         Shell::Loss(..) | Shell::OnOff(..) => unchanged,

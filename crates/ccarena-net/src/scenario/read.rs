@@ -86,7 +86,7 @@ fn link(at: &At<'_>, index: usize) -> Result<Link> {
         delay: o.or("delay_ms", default.delay, |at| at.millis(0.0, MAX_DELAY_MS))?,
         jitter: o.or("jitter_ms", default.jitter, |at| at.millis(0.0, MAX_DELAY_MS))?,
         wakes: o.or("wakes_ms", default.wakes, |at| at.millis(0.0, MAX_DELAY_MS))?,
-        loss: o.or("loss", default.loss, |at| at.number(0.0, 1.0))?,
+        loss: o.or("loss", default.loss, links::loss)?,
         impairments: links::impairments(&o)?,
         outages: o.maybe("outages", outages)?,
         router: o.or("router", default.router, router)?,

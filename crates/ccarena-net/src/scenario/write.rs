@@ -6,7 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::{AckPolicy, App, Flow, Link, Scenario, VERSION, foreign, own};
 use crate::impairments::{Chance, ImpairmentsSpec};
-use crate::queues::{Limit, QueueSpec};
+use crate::losses::LossSpec;
+use crate::queues::{Limit, Params, QueueSpec};
 use crate::reshape::{self, Reshape};
 use crate::routers::RouterSpec;
 use crate::service::ServiceSpec;
@@ -36,7 +37,7 @@ fn link(l: &Link) -> Value {
         "delay_ms": l.delay.as_millis_f64(),
         "jitter_ms": l.jitter.as_millis_f64(),
         "wakes_ms": l.wakes.as_millis_f64(),
-        "loss": l.loss,
+        "loss": loss(&l.loss),
         "outages": l.outages.map(|o| json!({"on_s": o.on.as_secs_f64(), "off_s": o.off.as_secs_f64()})),
         "router": l.router.as_ref().map_or(Value::Bool(false), router),
     });
@@ -107,10 +108,19 @@ fn queue(q: &QueueSpec) -> Value {
     Value::Object(fields)
 }
 
-fn router(r: &RouterSpec) -> Value {
-    let mut fields: Map<String, Value> = r.params.iter().map(|(name, value)| (name.into(), json!(value))).collect();
-    fields.insert("type".into(), r.kind.description().name.into());
+/// A number for independent loss.
+fn loss(l: &LossSpec) -> Value {
+    l.as_independent().map_or_else(|| typed(l.kind.description().name, &l.params), |probability| json!(probability))
+}
+
+fn typed(name: &str, params: &Params) -> Value {
+    let mut fields: Map<String, Value> = params.iter().map(|(name, value)| (name.into(), json!(value))).collect();
+    fields.insert("type".into(), name.into());
     Value::Object(fields)
+}
+
+fn router(r: &RouterSpec) -> Value {
+    typed(r.kind.description().name, &r.params)
 }
 
 fn steps(list: &[(Time, Rate)], rate: &str) -> Value {

@@ -1,14 +1,46 @@
 //! Reads what happens to packets on a link besides its queue and service.
 
+use std::collections::BTreeMap;
+
 use ccarena_cc::reader::{At, Object, Result};
 
 use crate::impairments::{Chance, ImpairmentsSpec, Reorder};
+use crate::losses::{self, LossSpec};
 
 /// Fields of a link's impairments.
 pub const IMPAIRMENTS: &[&str] = &["reorder", "duplicate", "corrupt"];
 
 /// Longest time for which a packet stays behind: a minute.
 const MAX_LATE_MS: f64 = 60_000.0;
+
+/// Reads a loss process; a number is the probability of independent loss.
+pub fn loss(at: &At<'_>) -> Result<LossSpec> {
+    let names: Vec<&str> = losses::all().map(|d| d.name).collect();
+    if !at.value.is_object() {
+        return match at.value.as_f64() {
+            Some(probability) if (0.0..=1.0).contains(&probability) => Ok(LossSpec::independent(probability)),
+            _ => at.fail(format!(
+                "a number from 0 to 1, or {{type, its parameters}} with a type out of {}",
+                names.join(", ")
+            )),
+        };
+    }
+    let kind_of = |name: &str| losses::Kind::ALL.iter().copied().find(|kind| kind.description().name == name);
+    let params = |kind: losses::Kind| kind.description().params.iter();
+    let fields = |name: &str| kind_of(name).into_iter().flat_map(params).map(|p| p.name).collect();
+    let (name, o) = at.tagged("loss process", &names, fields)?;
+    let Some(kind) = kind_of(name) else { return at.fail(names.join(", ")) };
+    let mut given = BTreeMap::new();
+    for p in params(kind) {
+        if kind.description().required.contains(&p.name) {
+            o.require(p.name, &format!("the {}", p.doc))?;
+        }
+        if let Some(value) = o.maybe(p.name, |at| at.number(p.min, p.max))? {
+            given.insert(p.name, value);
+        }
+    }
+    Ok(LossSpec::new(kind, &given))
+}
 
 /// Reads the impairments of the link `o`.
 pub fn impairments(o: &Object<'_>) -> Result<ImpairmentsSpec> {

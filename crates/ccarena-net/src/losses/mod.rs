@@ -1,0 +1,228 @@
+//! Loss before a link's queue. One file holds each process; adding one costs that file and a line in `processes!`.
+
+mod outages;
+
+use std::collections::BTreeMap;
+
+use ccarena_cc::types::Time;
+
+pub use self::outages::Outages;
+pub use crate::queues::{Param, Params};
+use crate::rng::Stream;
+
+/// A registered loss process, for listings and for the scenario's checks.
+#[derive(Clone, Copy, Debug)]
+pub struct Description {
+    /// Name in a scenario.
+    pub name: &'static str,
+    /// One line: which packets it loses, and its source.
+    pub summary: &'static str,
+    /// Parameters of the process.
+    pub params: &'static [Param],
+    /// Names of the parameters that have no default.
+    pub required: &'static [&'static str],
+}
+
+/// Choice of the packets that are lost.
+pub trait Process {
+    /// Returns whether the packet that arrives at `now` is lost. Times do not go back.
+    fn loses(&mut self, now: Time) -> bool;
+}
+
+/// A kind of loss process with its parameters, checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LossSpec {
+    /// Kind of process.
+    pub kind: Kind,
+    /// Parameters, complete.
+    pub params: Params,
+}
+
+impl LossSpec {
+    /// A process of `kind`; parameters that are not `given` have their defaults.
+    #[must_use]
+    pub fn new(kind: Kind, given: &BTreeMap<&str, f64>) -> Self {
+        Self { kind, params: Params::new(kind.description().params, given) }
+    }
+
+    /// Loss of each packet with `probability`, independent of others.
+    #[must_use]
+    pub fn independent(probability: f64) -> Self {
+        Self::new(Kind::Independent, &BTreeMap::from([(independent::PROBABILITY, probability)]))
+    }
+
+    /// Returns the probability if each packet is lost independently of others.
+    #[must_use]
+    pub fn as_independent(&self) -> Option<f64> {
+        (self.kind == Kind::Independent).then(|| self.params.get(independent::PROBABILITY))
+    }
+}
+
+impl Default for LossSpec {
+    /// No loss.
+    fn default() -> Self {
+        Self::independent(0.0)
+    }
+}
+
+/// `file: Type` for each process, by name.
+macro_rules! processes {
+    ($($file:ident: $process:ident),* $(,)?) => {
+        $(mod $file; pub use $file::$process;)*
+
+        /// Kind of loss process.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Kind {
+            $(#[doc = concat!("[`", stringify!($process), "`].")] $process,)*
+        }
+
+        impl Kind {
+            /// All of them, by name.
+            pub const ALL: &[Self] = &[$(Self::$process),*];
+
+            /// Returns its registry entry.
+            #[must_use]
+            pub const fn description(self) -> &'static Description {
+                match self {
+                    $(Self::$process => &$file::PROCESS,)*
+                }
+            }
+        }
+
+        /// A loss process of any kind.
+        #[derive(Clone, Debug)]
+        pub enum AnyProcess {
+            $(#[doc = concat!("[`", stringify!($process), "`].")] $process($process),)*
+        }
+
+        impl AnyProcess {
+            /// Builds the process that `spec` describes; it draws from `stream`.
+            #[must_use]
+            pub fn new(spec: &LossSpec, stream: Stream) -> Self {
+                match spec.kind {
+                    $(Kind::$process => Self::$process($process::new(&spec.params, stream)),)*
+                }
+            }
+        }
+
+        impl Process for AnyProcess {
+            #[inline]
+            fn loses(&mut self, now: Time) -> bool {
+                match self {
+                    $(Self::$process(process) => process.loses(now),)*
+                }
+            }
+        }
+    };
+}
+
+processes! {
+    gilbert_elliott: GilbertElliott,
+    independent: Independent,
+    slots: Slots,
+}
+
+/// All processes, by name.
+pub fn all() -> impl Iterator<Item = &'static Description> {
+    Kind::ALL.iter().map(|kind| kind.description())
+}
+
+/// Losses of a link: a process, and outages.
+#[derive(Clone, Debug)]
+pub struct Losses {
+    outages: Option<Outages>,
+    process: Option<AnyProcess>,
+}
+
+impl Losses {
+    /// Returns the losses, if the link can lose anything before its queue.
+    #[must_use]
+    pub fn new(spec: &LossSpec, stream: Stream, outages: Option<Outages>) -> Option<Self> {
+        let process = (spec.as_independent() != Some(0.0)).then(|| AnyProcess::new(spec, stream));
+        (process.is_some() || outages.is_some()).then_some(Self { outages, process })
+    }
+
+    /// Returns whether the packet that arrives at `now` is lost. Times do not go back.
+    #[inline]
+    pub fn loses(&mut self, now: Time) -> bool {
+        let out = self.outages.as_mut().is_some_and(|outages| outages.is_off(now));
+        out || self.process.as_mut().is_some_and(|process| process.loses(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ccarena_cc::types::Dur;
+
+    use super::*;
+    use crate::rng::Purpose;
+
+    /// Fates of `count` packets, one per `gap`.
+    pub fn fates(kind: Kind, given: &[(&'static str, f64)], count: usize, gap: Dur) -> Vec<bool> {
+        let spec = LossSpec::new(kind, &given.iter().copied().collect());
+        let mut process = AnyProcess::new(&spec, Stream::new(11, Purpose::Loss, 0));
+        (0..count as u64).map(|i| process.loses(Time::ZERO + gap * i)).collect()
+    }
+
+    fn share(fates: &[bool]) -> f64 {
+        fates.iter().filter(|&&lost| lost).count() as f64 / fates.len() as f64
+    }
+
+    /// Mean length of runs of losses.
+    fn burst(fates: &[bool]) -> f64 {
+        let begins = fates.windows(2).filter(|w| !w[0] && w[1]).count() + usize::from(fates[0]);
+        fates.iter().filter(|&&lost| lost).count() as f64 / begins.max(1) as f64
+    }
+
+    #[test]
+    fn processes_are_sorted_and_their_defaults_lie_within_bounds() {
+        let names: Vec<_> = all().map(|d| d.name).collect();
+        assert!(names.is_sorted_by(|a, b| a < b), "{names:?}");
+        for description in all() {
+            assert!(!description.summary.is_empty());
+            for p in description.params {
+                assert!((p.min..=p.max).contains(&p.default), "{}.{}", description.name, p.name);
+            }
+            let known = |name| description.params.iter().any(|p| p.name == name);
+            assert!(description.required.iter().all(|name| known(*name)), "{}", description.name);
+        }
+    }
+
+    #[test]
+    fn gilberts_channel_has_the_share_and_the_bursts_of_its_chain() {
+        let gap = Dur::from_millis(1);
+        for (p, r, bad, good) in [(0.01, 0.25, 1.0, 0.0), (0.05, 0.5, 0.5, 0.01), (0.002, 0.05, 0.8, 0.0)] {
+            let given = [("p", p), ("r", r), ("loss_bad", bad), ("loss_good", good)];
+            let fates = fates(Kind::GilbertElliott, &given, 1_000_000, gap);
+            let in_bad = p / (p + r);
+            let expected = in_bad * bad + (1.0 - in_bad) * good;
+            assert!((share(&fates) / expected - 1.0).abs() < 0.06, "{} for {expected}", share(&fates));
+            if (bad, good) == (1.0, 0.0) {
+                assert!((burst(&fates) * r - 1.0).abs() < 0.06, "{} for {}", burst(&fates), 1.0 / r);
+            }
+        }
+        let never = fates(Kind::GilbertElliott, &[("p", 0.0), ("r", 0.0)], 1000, gap);
+        assert!(!never.contains(&true));
+    }
+
+    #[test]
+    fn a_slot_loses_all_its_packets_or_none_and_slots_are_independent() {
+        let given = [("slot_ms", 10.0), ("probability", 0.1)];
+        let fates = fates(Kind::Slots, &given, 400_000, Dur::from_millis(1));
+        assert!(fates.chunks(10).all(|slot| slot.iter().all(|&lost| lost == slot[0])));
+        let slots: Vec<bool> = fates.chunks(10).map(|slot| slot[0]).collect();
+        assert!((share(&slots) - 0.1).abs() < 0.01, "{}", share(&slots));
+        assert!((burst(&slots) - 1.0 / 0.9).abs() < 0.05, "{}", burst(&slots));
+        let half = [("slot_ms", 10.0), ("probability", 1.0), ("loss", 0.5)];
+        let fates = self::fates(Kind::Slots, &half, 100_000, Dur::from_millis(1));
+        assert!((share(&fates) - 0.5).abs() < 0.01 && (burst(&fates) - 2.0).abs() < 0.05);
+    }
+
+    #[test]
+    fn a_link_without_loss_has_none() {
+        let stream = || Stream::new(1, Purpose::Loss, 0);
+        assert!(Losses::new(&LossSpec::default(), stream(), None).is_none());
+        let always = Losses::new(&LossSpec::independent(1.0), stream(), None);
+        assert!(always.is_some_and(|mut losses| losses.loses(Time::ZERO)));
+    }
+}
