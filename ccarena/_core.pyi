@@ -24,7 +24,8 @@ def simulate(scenario_json: str, make: Callable[[int, str, dict[str, Any]], Any]
     """Runs a scenario document in virtual time and returns its record (docs/results.md).
 
     The GIL is released meanwhile, unless a flow's controller is a Python class, of which `make(flow, class, facts)`
-    returns an instance. Raises ScenarioError, TraceError or PolicyError, and ControllerError if a user's controller raises.
+    returns an instance. Raises ScenarioError, TraceError or PolicyError, and ControllerError if a user's controller
+    raises.
     """
 
 def module_about(module: bytes | str | PathLike[str]) -> dict[str, Any]:

@@ -153,7 +153,7 @@ def refusal(name: str, flow: Mapping[str, Any]) -> str:
         there = [f"--backend {other}" for other, about in BACKENDS.items() if kind in about.foreign]
         lacks = f"{what.get(kind, 'a program')}, which does not run {backend.where}; use {' or '.join(there)}"
         return "" if kind in backend.foreign else lacks
-    if backend.real_time and "controller" in flow:
+    if backend.real_time and flow.get("controller", {}).get("type") == "python":
         return f"a Python class, which runs in the simulator only; leave it out, or use --backend {SIM}"
     if backend.real_time and scheme in unsignalled():
         lacks = f"signals of {scheme} routers have no place in the packets of --backend {name}"

@@ -6,13 +6,20 @@ import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import ccarena.controllers
 
+SOURCES = Path(__file__).parent
 EXAMPLES = Path(__file__).parents[2] / "examples" / "controllers"
 HEADERS = Path(ccarena.controllers.__file__).parent
+
+
+def flow_of(module: Path, **fields: Any) -> dict[str, Any]:
+    """Returns a flow of a scenario whose controller is a module."""
+    return {"scheme": module.stem, "controller": {"type": "wasm", "module": str(module)}, **fields}
 
 
 @cache

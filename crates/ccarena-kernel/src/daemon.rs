@@ -106,6 +106,7 @@ impl<'a> Daemon<'a> {
         }
         let mut socket = Socket::new(driver, self.zero_ns);
         let answer = socket.answer(now_ns);
+        note(&socket, &mut self.flows);
         self.sockets.insert(cookie, socket);
         answer
     }
@@ -127,6 +128,7 @@ impl<'a> Daemon<'a> {
             self.enforced_us.push(late);
         }
         socket.on_event(event, totals, on_due);
+        note(socket, &mut self.flows);
         if event.kind == EVENT_CLOSED {
             self.sockets.remove(&cookie);
             return None;
@@ -185,6 +187,7 @@ impl<'a> Daemon<'a> {
         for (&cookie, socket) in sockets.iter_mut().filter(|(_, socket)| socket.next_timer() <= now) {
             if let Some(totals) = flows.get_mut(socket.flow()) {
                 socket.on_timers(now, totals, on_due);
+                note(socket, flows);
                 replies.push((cookie, socket.answer(*zero_ns + now.0)));
             }
         }
@@ -200,6 +203,13 @@ impl<'a> Daemon<'a> {
         let Some((cookie, socket)) = cookie.and_then(|c| Some((c, self.sockets.get_mut(&c)?))) else { return Ok(None) };
         socket.act(action, now)?;
         Ok(Some((cookie, socket.answer(self.zero_ns + now.0))))
+    }
+}
+
+/// Notes that the controller of `socket` has given up, if it has.
+fn note(socket: &Socket, flows: &mut [Totals]) {
+    if let Some((totals, reason)) = flows.get_mut(socket.flow()).zip(socket.failure()) {
+        totals.failure.get_or_insert_with(|| reason.into());
     }
 }
 

@@ -323,6 +323,8 @@ impl<'a> Control<'a> {
             }
             self.run_timers(frames)?;
             self.take_reports()?;
+            let failed = self.daemon.flows.iter().enumerate().filter(|(_, totals)| totals.failure.is_some());
+            failed.for_each(|(flow, _)| traffic.end(flow));
         }
         self.cpu_s = thread_cpu_s() - before_s;
         Ok(())

@@ -11,6 +11,8 @@ mod socket;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use ccarena_cc::Time;
@@ -144,8 +146,10 @@ impl Traffic {
         let fail = TrafficError::of("cannot start a thread");
         let (stop, stopped) = UnixStream::pair().map_err(&fail)?;
         let end = self.end;
+        let mut over = Over::default();
         let work = match self.source {
             Source::Own(senders, receivers) => {
+                over = Arc::clone(&senders.over);
                 let stopped_too = stopped.try_clone().map_err(&fail)?;
                 Work::Own(
                     start("senders", move || senders.run(zero_ns, end, stopped_too.as_raw_fd()))?,
@@ -154,7 +158,7 @@ impl Traffic {
             }
             Source::Iperf3(iperf3) => Work::Iperf3(start("iperf3", move || iperf3.run(zero_ns, stopped.as_raw_fd()))?),
         };
-        Ok(Running { work, stop })
+        Ok(Running { work, over, stop })
     }
 }
 
@@ -168,6 +172,8 @@ fn start<T: Send + 'static>(
 /// Traffic that flows until the scenario's end.
 pub struct Running {
     work: Work,
+    /// Flows that are to end.
+    over: Over,
     /// Closing it ends the threads.
     stop: UnixStream,
 }
@@ -177,7 +183,17 @@ enum Work {
     Iperf3(JoinHandle<(Vec<Sent>, Vec<Received>)>),
 }
 
+/// Flows that are to end before their time, each with a flag.
+pub type Over = Arc<[AtomicBool]>;
+
 impl Running {
+    /// Ends a flow soon. A flow of another program goes on, with what its controller allows.
+    pub fn end(&self, flow: usize) {
+        if let Some(over) = self.over.get(flow) {
+            over.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// Everything has ended by itself.
     #[must_use]
     pub fn is_finished(&self) -> bool {

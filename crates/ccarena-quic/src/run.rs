@@ -264,7 +264,10 @@ fn record(
         completion_s: sent.completion.iter().map(|d| d.as_secs_f64()).collect(),
         decisions: totals.decisions,
         observations_outside: totals.outside.share(),
-        error: sent.error.map(|error| format!("flows[{index}]: the connection failed: {error}")),
+        error: match totals.failure {
+            Some(reason) => Some(scenario.gave_up(index, &reason)),
+            None => sent.error.map(|error| format!("flows[{index}]: the connection failed: {error}")),
+        },
         series: received.series.map(|series| series.bins),
         reports: plan
             .learned

@@ -79,6 +79,8 @@ pub struct Totals {
     pub reports: Vec<f32>,
     /// Bytes delivered, in QUIC packets.
     pub delivered_bytes: u64,
+    /// Reason why the controller has given up, if it has.
+    pub failure: Option<String>,
 }
 
 /// The steering of one connection, shared by the stack and the host. Clones steer the same connection.
@@ -130,6 +132,8 @@ struct State {
     /// The most bytes on the way, whatever the controller's window.
     most: u64,
     window: u64,
+    /// Flag that the controller has given up.
+    gave_up: bool,
     pacing: Option<Rate>,
     pacer: Pacer,
     last_sent: Time,
@@ -163,6 +167,7 @@ impl Steering {
             waits: false,
             most: u64::MAX,
             window: 0,
+            gave_up: false,
             pacing: None,
             pacer: Pacer::default(),
             last_sent: Time::ZERO,
@@ -287,7 +292,14 @@ impl Steering {
     #[must_use]
     pub fn totals(&self) -> Totals {
         let state = self.state();
-        Totals { delivered_bytes: state.packets.delivered, ..state.totals.clone() }
+        let failure = state.driver.controller.failure().map(Into::into);
+        Totals { delivered_bytes: state.packets.delivered, failure, ..state.totals.clone() }
+    }
+
+    /// Returns whether the controller has given up.
+    #[must_use]
+    pub fn gave_up(&self) -> bool {
+        self.state().gave_up
     }
 
     /// The connection's metrics.
@@ -326,7 +338,9 @@ impl State {
     }
 
     fn read_controller(&mut self) {
-        self.window = self.driver.controller.window().0.max(self.mtu);
+        let window = self.driver.controller.window().0;
+        self.gave_up = window == 0;
+        self.window = window.max(self.mtu);
         let pacing = self.driver.controller.pacing_rate().map(|rate| Rate(rate.0.max(1)));
         if let Some(rate) = pacing.filter(|_| pacing != self.pacing) {
             self.pacer.on_rate(self.now, self.mtu, rate);

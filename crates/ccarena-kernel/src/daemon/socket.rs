@@ -32,6 +32,8 @@ pub struct Totals {
     pub outside: Outside,
     /// The learned scheme's reports, row by row, if they are kept.
     pub reports: Vec<f32>,
+    /// Reason why a controller has given up, if one has.
+    pub failure: Option<String>,
 }
 
 /// One socket.
@@ -149,6 +151,12 @@ impl Socket {
     #[must_use]
     pub fn flow(&self) -> usize {
         self.driver.flow
+    }
+
+    /// Returns the reason why the controller has given up, if it has.
+    #[must_use]
+    pub fn failure(&self) -> Option<&str> {
+        self.driver.controller.failure()
     }
 
     /// Tells the controller of an event, and asks for decisions where they are due.

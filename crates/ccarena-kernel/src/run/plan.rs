@@ -7,7 +7,7 @@ use ccarena_cc::policy::kernel::{self, ImageOptions};
 use ccarena_cc::{Backend, Config, Controller, Decider, FlowError, Interface, Policies, PolicySpec, Signal, registry};
 use ccarena_link::live::programs;
 use ccarena_net::Scenario;
-use ccarena_net::scenario::{AckPolicy, App, Flow, Foreign};
+use ccarena_net::scenario::{AckPolicy, App, Flow, Foreign, Own};
 
 use super::RunError;
 use crate::traffic::{HEADER_BYTES, OPTION_BYTES};
@@ -61,6 +61,13 @@ impl Plan {
         policies: &Policies,
         outside: bool,
     ) -> Result<(Box<dyn Controller>, Option<Decider>), RunError> {
+        if let Some(own) = &flow.own {
+            let Own::Wasm { module } = own else {
+                return refuse_own(index, "expected a WebAssembly module: Python classes run in the simulator only");
+            };
+            let built = ccarena_wasm::controller(Path::new(module), &self.config);
+            return built.map(|controller| (controller, None)).or_else(|error| refuse_own(index, &error.to_string()));
+        }
         policies.build(&flow.scheme, flow.spec.as_deref(), &self.config, flow.policy.as_ref(), outside).map_err(
             |source| match source {
                 FlowError::Scheme(source) => RunError::Scheme { flow: index, source },
@@ -95,6 +102,11 @@ impl Plan {
         };
         kernel::write(&policy, &options).map(Some).map_err(|source| RunError::Image { flow: index, source })
     }
+}
+
+/// Refuses the controller of flow number `index`.
+fn refuse_own<T>(index: usize, problem: &str) -> Result<T, RunError> {
+    Err(RunError::Unsupported { path: format!("flows[{index}].controller"), problem: problem.into() })
 }
 
 /// Chosen runtimes of flows.
@@ -178,6 +190,10 @@ fn check_foreign(scenario: &Scenario, index: usize, plan: &Plan, traffic: Genera
 
 fn plan_flow(scenario: &Scenario, index: usize, runtimes: Runtimes, available: &[&str]) -> Result<Plan, RunError> {
     let flow = &scenario.flows[index];
+    if flow.own.is_some() {
+        let config = scenario.controller(index, flow.mss_bytes);
+        return Ok(Plan { runtime: Runtime::Bridge, config, learned: None, signals: false });
+    }
     // A spec runs over the bridge, whatever its name.
     let defaults = flow.spec.is_none()
         && registry::find(&flow.scheme)

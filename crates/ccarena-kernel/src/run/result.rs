@@ -49,7 +49,7 @@ pub fn flow(scenario: &Scenario, index: usize, outcome: FlowOutcome<'_>) -> Flow
         completion_s: sent.completion.iter().map(|d| d.as_secs_f64()).collect(),
         decisions: totals.decisions,
         observations_outside: totals.outside.share(),
-        error: sent.error,
+        error: totals.failure.map(|reason| scenario.gave_up(index, &reason)).or(sent.error),
         series: received.series.map(|series| series.bins),
         reports: plan
             .learned

@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind};
 use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ccarena_cc::{Dur, Time};
 use ccarena_link::live::App;
@@ -10,7 +11,7 @@ use ccarena_net::Scenario;
 use ccarena_net::scenario::{Flow, Foreign};
 
 use super::socket::{Poller, Socket, TcpInfo};
-use super::{PORT, TrafficError};
+use super::{Over, PORT, TrafficError};
 
 /// Results of a flow at its sender.
 #[derive(Clone, Debug, Default)]
@@ -58,6 +59,8 @@ pub struct Senders {
     pub cookies: Vec<u64>,
     /// The number of their network namespace.
     pub namespace_cookie: u64,
+    /// Flows that are to end.
+    pub over: Over,
 }
 
 impl Senders {
@@ -84,7 +87,8 @@ impl Senders {
             poller.add(socket.fd(), libc::EPOLLOUT | libc::EPOLLET, index as u64).map_err(&fail)?;
             flows.push(Sender { socket: Some(socket), next: flow.start, ..Sender::absent(index, flow) });
         }
-        Ok(Self { poller, flows, cookies, namespace_cookie })
+        let over = flows.iter().map(|_| AtomicBool::new(false)).collect();
+        Ok(Self { poller, flows, cookies, namespace_cookie, over })
     }
 
     /// Sends until `end`, or until `stop` polls readable; time zero is `zero_ns`.
@@ -100,6 +104,12 @@ impl Senders {
             }
             if now >= sample {
                 self.flows.iter_mut().for_each(Sender::sample);
+                for (flow, over) in self.flows.iter_mut().zip(&*self.over) {
+                    if over.load(Ordering::Relaxed) {
+                        flow.stop = flow.stop.min(now);
+                        flow.next = flow.next.min(now);
+                    }
+                }
                 sample = now + SAMPLE;
             }
             for flow in self.flows.iter_mut().filter(|f| f.next <= now) {

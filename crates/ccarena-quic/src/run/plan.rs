@@ -1,11 +1,12 @@
 //! Plan of a run, and checks that QUIC can do what a scenario says.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use ccarena_cc::{Config, Controller, Decider, Dur, Interface, Policies, Signal};
 use ccarena_link::live::programs;
 use ccarena_net::Scenario;
-use ccarena_net::scenario::{AckPolicy, Flow, Foreign};
+use ccarena_net::scenario::{AckPolicy, Flow, Foreign, Own};
 use serde_json::{Map, Value};
 
 use super::{HEADER_BYTES, RunError};
@@ -79,10 +80,22 @@ impl Plan {
         flow: &Flow,
         policies: &Policies,
     ) -> Result<(Box<dyn Controller>, Option<Decider>), RunError> {
+        if let Some(own) = &flow.own {
+            let Own::Wasm { module } = own else {
+                return refuse_own(index, "expected a WebAssembly module: Python classes run in the simulator only");
+            };
+            let built = ccarena_wasm::controller(Path::new(module), &self.config);
+            return built.map(|controller| (controller, None)).or_else(|error| refuse_own(index, &error.to_string()));
+        }
         policies
             .build(&flow.scheme, flow.spec.as_deref(), &self.config, flow.policy.as_ref(), false)
             .map_err(|e| RunError::flow(index, e))
     }
+}
+
+/// Refuses the controller of flow number `index`.
+fn refuse_own<T>(index: usize, problem: &str) -> Result<T, RunError> {
+    Err(RunError::Unsupported { path: format!("flows[{index}].controller"), problem: problem.into() })
 }
 
 /// Plans every flow of `scenario`.

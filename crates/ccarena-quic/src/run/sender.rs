@@ -61,6 +61,12 @@ impl Sender {
         self.sent
     }
 
+    /// Sends nothing more.
+    fn end(&mut self, link: &mut Link<'_>, why: &str) {
+        (self.stop, self.next, self.open) = (Time::NEVER, Time::NEVER, false);
+        link.close(0, why);
+    }
+
     /// Writes up to `allowed` bytes in all.
     fn fill(&mut self, link: &mut Link<'_>, allowed: u64) {
         let paced = matches!(self.app, App::Capped { .. });
@@ -99,10 +105,9 @@ impl Peer for Sender {
 
     fn write(&mut self, link: &mut Link<'_>) {
         if link.now >= self.stop {
-            self.stop = Time::NEVER;
-            self.next = Time::NEVER;
-            self.open = false;
-            link.close(0, "the flow's time is over");
+            self.end(link, "the flow's time is over");
+        } else if self.open && link.steering.gave_up() {
+            self.end(link, "the controller has given up");
         }
         if !self.open {
             return;
