@@ -190,12 +190,12 @@ CC_EXPORT("cc_scratch") __attribute__((weak)) void *cc_scratch(void) {
 
 /* Returns `bytes` of zeroed memory for the flow's state. A module has one flow, so nothing is given back. */
 extern unsigned char __heap_base;
+__attribute__((weak)) uintptr_t cc_new_at; /* One for all files of a module. */
 static inline void *cc_new(uint32_t bytes) {
-  static uintptr_t next;
-  uintptr_t at = next ? next : ((uintptr_t)&__heap_base + 15) & ~(uintptr_t)15;
+  uintptr_t at = cc_new_at ? cc_new_at : ((uintptr_t)&__heap_base + 15) & ~(uintptr_t)15;
   uintptr_t end = (at + bytes + 15) & ~(uintptr_t)15, room = __builtin_wasm_memory_size(0) << 16;
   if (end > room && __builtin_wasm_memory_grow(0, (end - room + 65535) >> 16) == (uintptr_t)-1) __builtin_trap();
-  next = end;
+  cc_new_at = end;
   return (void *)at;
 }
 static inline void cc_delete(void *state) { (void)state; }
