@@ -96,7 +96,7 @@ build_packages() {
 }
 
 # Programs that tests of the emulator and of the kernel bridge talk to, the browser and the display that pages and windows
-# are looked at with, and the shells that complete commands.
+# are looked at with, the linker of WebAssembly modules, and the shells that complete commands.
 tests_packages() {
   is_linux || return 0
   missing=
@@ -107,6 +107,7 @@ tests_packages() {
   has nft || has iptables || missing="$missing nftables"
   has_browser || ! is_debian || missing="$missing chromium"
   has xvfb-run || missing="$missing xvfb"
+  has wasm-ld || missing="$missing lld"
   has zsh || missing="$missing zsh"
   has fish || missing="$missing fish"
   echo "${missing# }"
@@ -225,7 +226,7 @@ purpose() {
   case $1 in
     build) echo 'to build ccarena at all' ;;
     kernel) echo 'to build the kernel bridge' ;;
-    tests) echo 'for some tests of the emulator, of the kernel bridge and of pages' ;;
+    tests) echo 'for some tests of the emulator, of the kernel bridge, of modules and of pages' ;;
   esac
 }
 

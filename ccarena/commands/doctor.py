@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from ccarena.controllers.build import tools
 from ccarena.core import programs
 from ccarena.core.machine import is_linux, lines_of, usable_cores
 from ccarena.core.terminal import Progress, print_table, progress_bar
@@ -260,6 +261,15 @@ def _link_of(rate_mbps: int) -> dict[str, Any]:
     return {"duration_s": 3, "links": [link], "flows": [{"scheme": "cubic"}]}
 
 
+def webassembly() -> Finding:
+    """Checks the compilers that `ccarena build` needs. Modules run without any."""
+    lacks = tools()
+    found = "; ".join(f"{language}: {lack.partition('; ')[0] if lack else 'yes'}" for language, lack in lacks.items())
+    advice = "; ".join(lack.partition("; ")[2] for lack in lacks.values() if lack)
+    state: State = "limited" if not all(lacks.values()) else "missing"
+    return Finding("ccarena build", state if advice else "ok", found, advice)
+
+
 def mahimahi() -> Finding:
     """Checks that mahimahi's shells are on PATH."""
     if path := shutil.which("mm-link"):
@@ -375,6 +385,7 @@ CHECKS: dict[str, Callable[[], Finding]] = {
     "GPU": gpu,
     "kernel bridge": kernel_bridge,
     "emulator": emulator,
+    "ccarena build": webassembly,
     "mahimahi": mahimahi,
     "pictures": pictures,
     "public traces": public_traces,

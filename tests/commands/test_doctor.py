@@ -60,7 +60,7 @@ def test_json_and_table_have_every_capability(capsys) -> None:
     findings = json.loads(capsys.readouterr().out)
     cli.main(["doctor"])
     table = capsys.readouterr().out
-    assert len(findings) == 11
+    assert len(findings) == 12
     for finding in findings:
         assert set(finding) == {"capability", "state", "found", "advice"}
         assert finding["state"] in ("ok", "limited", "missing")
