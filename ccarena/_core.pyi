@@ -31,7 +31,7 @@ def simulate(scenario_json: str, make: Callable[[int, str, dict[str, Any]], Any]
 def module_about(module: bytes | str | PathLike[str]) -> dict[str, Any]:
     """Checks and compiles a WebAssembly controller, bytes or a file, and returns what it says about itself.
 
-    `name`, `summary`, `params` (each with `name`, `unit`, `help`, `default`, `min`, `max`), `exports`, `random`,
+    `name`, `summary`, `params` (each with `name`, `unit`, `doc`, `default`, `min`, `max`), `exports`, `random`,
     `owns_recovery`, `every_segment`, `rate_samples`, `memory_bytes`, `module_bytes` and `digest` (SHA-256). Raises
     ConfigError if no such module runs here.
     """

@@ -28,6 +28,8 @@ COMMANDS = {
         "ccarena.commands.compete",
         "run schemes against each other on one bottleneck: shares and harm",
     ),
+    "new": ("ccarena.commands.new", "begin a controller of yours, in Python, C or Rust"),
+    "build": ("ccarena.commands.build", "make the WebAssembly module of a controller in C or Rust"),
     "check": ("ccarena.commands.check", "try a controller of yours on hard links, and say what is wrong with it"),
     "leaderboard": ("ccarena.commands.leaderboard", "run, rank and show who is best on many links"),
     "reproduce": ("ccarena.commands.reproduce", "run the papers' suites: figures, and tables of claims"),

@@ -1,4 +1,4 @@
-"""Command `ccarena check`: tries a controller of the user's on hard links, and says what is wrong with it."""
+"""Command `ccarena check`: tries a class or a module of the user's on hard links, and says what is wrong with it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     """Declares the command's options."""
     parser = subparsers.add_parser("check", **kwargs)
     parser.add_argument(
-        "controller", metavar="FILE.py:NAME", help="a class, and after an @ its arguments: cc.py:Mine@gain=2"
+        "controller",
+        metavar="FILE",
+        help="a class or a module, and after an @ its parameters: cc.py:Mine@gain=2, cc.wasm@gain=2",
     )
 
 
@@ -27,7 +29,8 @@ def run(args: argparse.Namespace) -> int:
     entrant = parse(args.controller)
     if "controller" not in entrant.flow:
         raise ConfigError(
-            f'"{args.controller}" is no class of yours; expected FILE.py:NAME, such as my_cc.py:MyController'
+            f'"{args.controller}" is no controller of yours; expected FILE.py:NAME, such as my_cc.py:MyController, or '
+            "FILE.wasm"
         )
     faults = {found.case: found.fault for found in check(entrant)}
     for case in CASES:

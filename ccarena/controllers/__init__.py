@@ -1,6 +1,8 @@
-"""Controllers of users: Python classes in place of a scheme (docs/write-a-controller.md).
+"""Controllers of users in place of a scheme: Python classes (docs/write-a-controller.md) and WebAssembly modules
+(docs/ship-a-controller.md).
 
-`interface` has the class that they derive from, and `load` finds and makes them.
+`interface` has the class that Python classes derive from, `classes` and `modules` find the two kinds, `new` begins one
+from a template, and `build` compiles a module.
 """
 
 from ccarena.controllers.interface import Controller

@@ -1,108 +1,33 @@
-"""Users' controllers by name: `FILE.py:NAME`, or a class that is in memory."""
+"""Users' controllers by what a flow says of them: a Python class or a WebAssembly module."""
 
 from __future__ import annotations
 
-import inspect
-import os
-import random
-import traceback
 from collections.abc import Mapping
-from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from ccarena.configs import userfile
-from ccarena.core.files import digest
-from ccarena.errors import ConfigError, ControllerError, did_you_mean
+from ccarena.controllers import classes, modules
 
-__all__ = ["check", "class_of", "flow_of", "identity", "is_controller", "make", "parameters", "with_traceback"]
+__all__ = ["check", "identity", "parameters"]
 
-_KEY = "controller"
-_IN_MEMORY: dict[str, type] = {}
-"""Classes that were given as such, by the name that scenarios have for them."""
-_MEMORY = "class "
-
-
-def is_controller(who: str) -> bool:
-    """Returns whether `who` reads as `FILE.py:NAME`."""
-    file, colon, name = who.rpartition(":")
-    return bool(colon) and file.endswith(".py") and name.isidentifier()
-
-
-def flow_of(given: str | type) -> dict[str, Any]:
-    """Returns the flow of a scenario for a controller, without its arguments: `FILE.py:NAME`, or a class.
-
-    Raises ConfigError, naming file and line, if there is no such class.
-    """
-    if isinstance(given, str):
-        file, _, name = given.rpartition(":")
-        where = f"{os.path.abspath(file)}:{name}"
-    else:
-        where = f"{_MEMORY}{given.__module__}.{given.__qualname__} {id(given):x}"
-        _IN_MEMORY[where] = given
-    return {"scheme": _find(where).__name__, "controller": {"type": "python", "class": where}}
-
-
-def class_of(flow: Mapping[str, Any]) -> type:
-    """Returns the class of the controller of a flow."""
-    return _find(flow["controller"]["class"])
+_TYPES: dict[str, ModuleType] = {"python": classes, "wasm": modules}
+"""Modules with a function of each name of `__all__`, by the type of a flow's `controller`."""
 
 
 def identity(flow: Mapping[str, Any]) -> str:
-    """Returns a controller's class and its file's digest, whatever the place of the file."""
-    where = flow["controller"]["class"]
-    if where.startswith(_MEMORY):
-        return str(where)
-    file, _, name = where.rpartition(":")
-    return f"{name} {digest(Path(file).read_bytes())}"
+    """Returns a text that tells a controller from others, whatever the place of its file."""
+    return str(_of(flow).identity(flow))
 
 
-def parameters(flow: Mapping[str, Any]) -> dict[str, inspect.Parameter]:
-    """Returns the arguments that the controller of a flow takes, by name."""
-    takes = inspect.signature(class_of(flow)).parameters.values()
-    return {each.name: each for each in takes if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)}
+def parameters(flow: Mapping[str, Any]) -> list[str]:
+    """Returns the names of the parameters that the controller of a flow takes."""
+    return list(_of(flow).parameters(flow))
 
 
 def check(flow: Mapping[str, Any]) -> None:
-    """Raises ConfigError if `params` of a flow are not arguments of its controller."""
-    takes, given, name = parameters(flow), flow.get("params") or {}, flow["scheme"]
-    for argument in given:
-        if argument not in takes:
-            known = f"; it takes {', '.join(takes) or 'none'}"
-            raise ConfigError(f'{name} has no argument "{argument}"{did_you_mean(argument, takes) or known}')
-    missing = [each for each, about in takes.items() if about.default is about.empty and each not in given]
-    if missing:
-        raise ConfigError(f"{name} needs the argument {missing[0]}; give @{missing[0]}=VALUE")
+    """Raises ConfigError if `params` of a flow are not parameters of its controller."""
+    _of(flow).check(flow)
 
 
-def make(flow: int, where: str, facts: Mapping[str, Any]) -> Any:
-    """Returns a new controller of the class `where` for one flow.
-
-    Raises what its constructor raises, and ConfigError if there is no such class.
-    """
-    found: Any = _find(where)
-    made = found.__new__(found)
-    for name in ("mss_bytes", "initial_window", "weight"):
-        setattr(made, name, facts[name])
-    made.random = random.Random(facts["seed"])
-    made.__init__(**facts["params"])
-    return made
-
-
-def with_traceback(error: ControllerError) -> ControllerError:
-    """Returns the error with the lines of the user's file that led to its cause."""
-    cause = error.__cause__
-    frames = traceback.format_tb(cause.__traceback__) if cause is not None else []
-    return ControllerError("\n".join([str(error), "".join(frames).rstrip()]) if frames else str(error))
-
-
-def _find(where: str) -> type:
-    if where.startswith(_MEMORY):
-        if where not in _IN_MEMORY:
-            raise ConfigError(f"{_KEY}: a class in the memory of another process; put it into a file: FILE.py:NAME")
-        return _IN_MEMORY[where]
-    found = userfile.find(where, _KEY)
-    if not inspect.isclass(found):
-        raise ConfigError(f"{_KEY} = {where}: {found!r} is no class; expected one with a method on_ack")
-    if not callable(getattr(found, "on_ack", None)):
-        raise ConfigError(f"{_KEY} = {where}: the class has no method on_ack(self, ack)")
-    return found
+def _of(flow: Mapping[str, Any]) -> ModuleType:
+    return _TYPES[flow["controller"]["type"]]

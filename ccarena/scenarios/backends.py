@@ -41,6 +41,7 @@ __all__ = [
     "check_runs",
     "counts",
     "execute",
+    "failed",
     "failure",
     "find",
     "refusal",
@@ -201,7 +202,7 @@ def simulate(document: Mapping[str, Any]) -> dict[str, Any]:
         raise MissingDependencyError(
             f"the native extension ccarena._core is not built; build it: {how_to_add()}"
         ) from error
-    from ccarena.controllers.load import make, with_traceback
+    from ccarena.controllers.classes import make, with_traceback
     from ccarena.scenarios.scenario import scenario_json
 
     try:
@@ -232,15 +233,23 @@ def validity(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def failure(flow: Mapping[str, Any]) -> str:
-    """Returns what went wrong with the program of a flow in a result; empty if nothing did.
+    """Returns what went wrong with the program or the module of a flow in a result; empty if nothing did.
 
     Leaves out the flow's number and scheme, with which its `error` begins.
     """
     return re.sub(r"^flows\[\d+\] \(.*?\): ", "", flow.get("error") or "")
 
 
+def failed(result: Mapping[str, Any], flow: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the column `error` of a flow's row: always in real time, in the simulator only of a flow that failed."""
+    error = failure(flow)
+    return {"error": error} if error or result.get("machine") else {}
+
+
 def counts(row: Mapping[str, Any]) -> bool:
-    """Returns whether a row of figures counts in means: the emulator kept its schedule, and no program failed."""
+    """Returns whether a row of figures counts in means: the emulator kept its schedule, and no program or module
+    failed.
+    """
     return bool(row.get("valid", True)) and not row.get("error")
 
 

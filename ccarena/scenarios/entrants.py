@@ -1,4 +1,4 @@
-"""Entrants: schemes, policies, specs and foreign programs that can be put on a link, in one grammar.
+"""Entrants: schemes, policies, specs, controllers of users and programs of others, in one grammar for links.
 
 `parse` reads the text (`GRAMMAR`), `read` also takes paths and artifacts in memory, and `Entrant.as_flow` gives the
 flow of a scenario. Each kind of entrant is an entry of `KINDS`, which finds the meaning of a word and its flow.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ccarena import _core
 from ccarena.configs.spec_files import action_of, as_json, is_built_in, is_file, read_spec
+from ccarena.controllers import classes, modules
 from ccarena.controllers import load as controllers
 from ccarena.core.arguments import number
 from ccarena.core.files import scratch
@@ -58,9 +59,9 @@ GRAMMAR = """\
 An entrant is [LABEL=]WHO[@KEY=VALUE[,KEY=VALUE]...] (docs/entrants.md):
   WHO    a scheme (`ccarena schemes`), or a policy: a file, a run's folder, the
          name of a run in runs/ or of a shipped policy; or SPEC=ACTION, a
-         learned scheme that always takes this action; in real time also
-         kernel:NAME, stack:NAME (`ccarena stacks`), or an entrant file; in the
-         simulator also FILE.py:NAME, a controller of yours
+         learned scheme that always takes this action; or a controller of
+         yours, FILE.wasm or, in the simulator, FILE.py:NAME; in real time also
+         kernel:NAME, stack:NAME (`ccarena stacks`), or an entrant file
   KEY    a parameter of the scheme (`ccarena schemes NAME`), weight, ecn (0, 1),
          requirement (MIN:MAX, Mbit/s) or rules (a rule file, for remy)
   LABEL  its name in tables
@@ -169,9 +170,10 @@ def read(given: EntrantLike, stack: ExitStack | None = None) -> Entrant:
     if isinstance(given, str):
         return parse(given)
     if isinstance(given, type):
-        flow = controllers.flow_of(given)
+        name = _unlike(registered(), given.__name__, "class")
+        flow = {**classes.flow_of(given), "scheme": name}
         controllers.check(flow)
-        return Entrant(given.__name__, flow, given.__name__)
+        return Entrant(name, flow, given.__name__)
     if isinstance(given, Artifact):
         if stack is None:
             raise PolicyError("a policy in memory has no file; save it, and name the file")
@@ -182,9 +184,13 @@ def read(given: EntrantLike, stack: ExitStack | None = None) -> Entrant:
 
 
 def of_file(path: Path) -> Entrant:
-    """Returns the policy in the file `path`, or of the run in this folder. Raises PolicyError for an unusable
-    policy.
+    """Returns the policy in the file `path`, or of the run in this folder, or the module `path`.
+
+    Raises PolicyError for an unusable policy, and ConfigError for an unusable module.
     """
+    if modules.is_module(str(path)):
+        found = _module(str(path), path)
+        return Entrant(found.label, found.flow(), str(path))
     file = _policy_at(path)
     return Entrant(_name_of(policy_in(path) or path), _policy_flow(file), str(path))
 
@@ -396,7 +402,7 @@ def _file(who: str) -> _Found | None:
     if is_entrant_file(path):
         theirs = read_entrant_file(path)
         return _Found(f"the entrant file {path}", theirs.name, theirs.flow, theirs)
-    if is_file(who) or not os.path.exists(path) or (plain and policy_in(path) is None):
+    if is_file(who) or modules.is_module(who) or not os.path.exists(path) or (plain and policy_in(path) is None):
         return None
     return _policy(f"the policy {path}" if "/" in who else f"the policy ./{path}", path)
 
@@ -420,9 +426,19 @@ def _stack(who: str) -> _Found | None:
 
 
 def _python(who: str) -> _Found | None:
-    if not controllers.is_controller(who):
+    if not classes.is_class(who):
         return None
-    return _Found(f"the class {who}", who.rpartition(":")[2], lambda: controllers.flow_of(who))
+    name = _unlike(registered(), who.rpartition(":")[2], "class")
+    return _Found(f"the class {who}", name, lambda: {**classes.flow_of(who), "scheme": name})
+
+
+def _wasm(who: str) -> _Found | None:
+    return _module(who, Path(who)) if modules.is_module(who) else None
+
+
+def _module(who: str, path: Path) -> _Found:
+    name = _unlike(registered(), path.stem, "module")
+    return _Found(f"the module {who}", name, lambda: {**modules.flow_of(path), "scheme": name})
 
 
 KINDS: dict[str, Kind] = {
@@ -432,6 +448,7 @@ KINDS: dict[str, Kind] = {
     "shipped": Kind(_shipped, shipped_policies),
     "stack": Kind(_stack, stack_names),
     "python": Kind(_python, lambda: []),
+    "wasm": Kind(_wasm, lambda: []),
 }
 """Kinds by the name that chooses one, as in `shipped:acct`; the first that knows a word is taken."""
 
@@ -523,8 +540,12 @@ def _policy_at(path: Path) -> Path:
 
 def _name_of(file: Path) -> str:
     """Returns the name of a policy's run, or of its file. It differs from the name of a scheme without a policy."""
-    name = (file.parent.name if file.name == POLICY else "") or file.stem
-    return f"{name} (policy)" if name in heuristics() else name
+    return _unlike(heuristics(), (file.parent.name if file.name == POLICY else "") or file.stem, "policy")
+
+
+def _unlike(known: Container[str], name: str, what: str) -> str:
+    """Returns a name, with what it names if it would be taken for a scheme that is `known`."""
+    return f"{name} ({what})" if name in known else name
 
 
 def _policy_flow(file: Path) -> dict[str, Any]:

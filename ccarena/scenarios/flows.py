@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ccarena.controllers import load as controllers
+from ccarena.controllers.classes import is_class
+from ccarena.controllers.modules import is_module
 from ccarena.errors import ConfigError, ScenarioError
 from ccarena.scenarios.backends import check_runs
 from ccarena.scenarios.entrant_files import is_entrant_file
@@ -43,28 +46,42 @@ def enter(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def enter_others(document: dict[str, Any], folder: Path, backend: str) -> dict[str, str]:
-    """Fills the flows whose `scheme` is a congestion control of somebody else, and leaves the others as they are.
+    """Fills the flows whose `scheme` is no scheme of the registry: a congestion control of somebody else, or a
+    controller of the user's. Leaves the others as they are.
 
-    Returns the digest of each by its name. Entrant files are relative to `folder`. Raises ConfigError, which begins
-    with the path in the document, for an entrant that the backend cannot carry or that is none.
+    Returns the digest of each by its name. Their files are relative to `folder`. Raises ConfigError, which begins with
+    the path in the document, for an entrant that the backend cannot carry or that is none.
     """
     digests = {}
     for index, flow in enumerate(flows_of(document)):
         text = flow.get("scheme")
         if not isinstance(text, str) or flow.get("foreign") is not None:
             continue
-        file = folder / text
-        if ":" not in text and not is_entrant_file(file):
+        named = _in_folder(text, folder)
+        if named is None:
             continue
         try:
-            entrant = parse(str(file) if is_entrant_file(file) else text)
+            entrant = parse(named)
             check_runs(backend, [entrant])
         except ConfigError as error:
             raise ConfigError(f"flows[{index}].scheme: {error}") from error
         if entrant.theirs is not None:
-            flow |= entrant.flow
             digests[entrant.scheme] = entrant.theirs.digest
+        elif "controller" in entrant.flow:
+            digests[text] = controllers.identity(entrant.flow)
+        else:
+            continue
+        flow |= entrant.flow
     return digests
+
+
+def _in_folder(text: str, folder: Path) -> str | None:
+    """Returns the text of an entrant with its file in `folder`; None for one that is neither a file nor has a kind."""
+    who, at, settings = text.partition("@")
+    file, colon, name = who.rpartition(":") if is_class(who) else (who, "", "")
+    if colon or is_module(file) or is_entrant_file(folder / file):
+        return f'"{folder / file}{colon}{name}"{at}{settings}'
+    return text if ":" in text else None
 
 
 def _enter(flow: dict[str, Any], where: str, parsed: dict[str, Entrant]) -> None:

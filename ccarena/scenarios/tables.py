@@ -95,8 +95,8 @@ def repeats(runs: Sequence[Run]) -> bool:
 
 
 def notes(runs: Sequence[Run]) -> list[str]:
-    """Returns warnings that readers need to judge the figures of one scenario: programs that failed, and policies
-    outside of what they saw in training.
+    """Returns warnings that readers need to judge the figures of one scenario: programs and modules that failed, and
+    policies outside of what they saw in training.
     """
     flows = [flow for run in runs if run.valid for flow in run.result["flows"]]
     failed = [
@@ -130,8 +130,7 @@ def _flow_rows(run: Run, names: Sequence[str]) -> list[dict[str, Any]]:
         counted = {"delivered_bytes": flow.get("delivered_bytes"), "decisions": subject.counter("decisions")}
         counted[OUTSIDE] = flow.get(OUTSIDE)
         counted |= {"transfers": len(done or ()), "completion_mean_s": float(np.mean(done)) if done else math.nan}
-        failed = {"error": backends.failure(flow)} if run.result.get("machine") else {}
-        rows.append({**head, **table.row(subject, names), **counted, **failed})
+        rows.append({**head, **table.row(subject, names), **counted, **backends.failed(run.result, flow)})
     return rows
 
 

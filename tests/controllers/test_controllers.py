@@ -14,7 +14,7 @@ import pytest
 import ccarena
 from ccarena import _core
 from ccarena.cli import main
-from ccarena.controllers.load import flow_of, make
+from ccarena.controllers.classes import flow_of, make
 from ccarena.errors import CcarenaError, ConfigError, ControllerError
 from ccarena.eval.leaderboard.entrants import line_up
 from ccarena.eval.soundness.check import CASES, check

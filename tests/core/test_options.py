@@ -67,6 +67,15 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--ray-address": more("train --print-config --executor ray", "--ray-address head:6379"),
         "--print-config": Case("train --resume", "train --resume --out run --print-config"),
     },
+    "new controller": {
+        "name": Case("new controller mine", "new controller yours"),
+        "--lang": more("new controller mine", "--lang rust"),
+        "--into": more("new controller mine", "--into elsewhere"),
+    },
+    "build": {
+        "path": Case("build first.c", "build second.c"),
+        "--out": more("build first.c", "--out mine.wasm"),
+    },
     "check": {
         "controller": Case("check first.py:Mine", "check second.py:Mine"),
     },
@@ -193,7 +202,7 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--policies": more("leaderboard import a.csv", "--policies policy.safetensors"),
     },
     "leaderboard submit": {
-        "policy": Case("leaderboard submit absent", SUBMIT),
+        "entrant": Case("leaderboard submit absent", SUBMIT),
         "--out": more(SUBMIT, "--out mine.json"),
         "--name": more(SUBMIT, "--name mine"),
         "--author": more(SUBMIT, "--author me"),
@@ -462,6 +471,8 @@ REFUSED: dict[str, str] = {
 }
 
 STANDING_IN = (
+    "ccarena.commands.build.build",
+    "ccarena.commands.new.new_controller",
     "ccarena.commands.doctor.link_speed",
     "ccarena.commands.stacks.get_stack",
     "ccarena.commands.status._jobs",

@@ -19,6 +19,7 @@ from ccarena.policies import artifact
 from ccarena.traces import files
 
 READ = {
+    ("build", "path"),
     ("compete", "--scenario"),
     ("eval", "--scenario"),
     ("fidelity", "cases"),

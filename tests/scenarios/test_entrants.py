@@ -21,6 +21,7 @@ from ccarena.policies import artifact
 from ccarena.runs.run_folder import CONFIG, POLICY
 from ccarena.scenarios.entrants import KINDS, distinct, find_policy, line_up, load_policy, parse
 from ccarena.scenarios.schemes import heuristics
+from tests.controllers.made import LACKS, module, needs
 
 ACCT = shipped_policies()["acct"]
 TRAINED = dict(artifact.load(ACCT).params)
@@ -29,12 +30,27 @@ LINK = {"service": {"type": "constant", "rate_mbps": 12}, "delay_ms": 10}
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder with one run, `runs/mine`, and a spec's file, `own.yaml`."""
+    """A folder with one run, `runs/mine`, a spec's file, `own.yaml`, a class, `own.py`, and a module, `own.wasm`."""
     monkeypatch.chdir(tmp_path)
     make_run(tmp_path / "runs" / "mine")
     document = {**artifact.load(ACCT).spec, "name": "own"}
     (tmp_path / "own.yaml").write_text(json.dumps(document))
+    (tmp_path / "own.py").write_text(OWN)
+    if not LACKS["C"]:
+        module(tmp_path, name="own")
     return tmp_path
+
+
+OWN = """
+import ccarena
+
+class Own(ccarena.Controller):
+    def __init__(self, packets=20):
+        self.window = packets
+
+    def on_ack(self, ack):
+        pass
+"""
 
 
 def make_run(folder: Path) -> None:
@@ -189,7 +205,12 @@ def test_a_policy_alone_is_what_some_take(here: Path) -> None:
     assert ccarena.load_policy("x=mine").params == TRAINED
 
 
-EVERYWHERE = ["cubic@hystart=0", "pilot", "mine", "runs/mine", "x=runs/mine", "acct=10", "hercules@requirement=2:4"]
+EVERYWHERE = [
+    *("cubic@hystart=0", "pilot", "mine", "runs/mine", "x=runs/mine", "acct=10", "hercules@requirement=2:4"),
+    "own.py:Own@packets=9",
+    pytest.param("own.wasm@packets=9", marks=needs("C")),
+    pytest.param("x=./own.wasm", marks=needs("C")),
+]
 
 
 @pytest.mark.parametrize("text", EVERYWHERE)

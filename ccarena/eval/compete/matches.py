@@ -32,7 +32,7 @@ from ccarena.eval.heldout.links import MOST_SEEDS
 from ccarena.eval.measure.record import FLOWS, MATCH, PACKETS, REQUIREMENT, Record
 from ccarena.eval.measure.table import FIGURES, columns, row
 from ccarena.scenarios import backends
-from ccarena.scenarios.backends import SIM, failure, validity
+from ccarena.scenarios.backends import SIM, failed, validity
 from ccarena.scenarios.entrants import Entrant
 from ccarena.scenarios.one_run import perform
 from ccarena.scenarios.real_time import check_rates
@@ -313,31 +313,28 @@ def _measure(text: str, window: tuple[float, float], plan: Plan, alone: Sequence
     names = columns(GIVEN, {flow["scheme"] for flow in run.result["flows"]})
     known = [[name for name in names if FIGURES[name].needs <= flow.given] for flow in record.flows]
     out: _Flows = [row(flow, mine) for flow, mine in zip(record.flows, known, strict=True)]
-    if late := validity(run.result):
-        for figures, flow in zip(out, run.result["flows"], strict=True):
-            figures |= {**late, "error": failure(flow)}
+    for figures, flow in zip(out, run.result["flows"], strict=True):
+        figures |= {**validity(run.result), **failed(run.result, flow)}
     return out
 
 
 def _together(run: _Run, alone: Sequence[Future[_Flows]], plan: Plan) -> _Flows:
     """Returns the figures of a match's flows, with those of the runs alone.
 
-    They are `valid` if all of these runs were, and have the first `error` of a program in any of them.
+    They are `valid` if all of these runs were, and have the first `error` of a program or module in any of them.
     """
     solos = [each.result() for each in alone]
     flows = _measure(run.together, run.window, plan, solos)
-    if not backends.find(plan.backend).real_time:
-        return flows
     # A comparison with a run that cannot be believed cannot be, either.
-    found = [flow for measured in (flows, *solos) for flow in measured]
-    late = {
-        "valid": all(each["valid"] for each in found),
-        "lateness_p99_ms": max(each["lateness_p99_ms"] for each in found),
-    }
-    wrong = [f"{seat.label}: {flow['error']}" for seat, flow in zip(run.order, flows, strict=True) if flow["error"]]
+    said: dict[str, Any] = {}
+    if backends.find(plan.backend).real_time:
+        found = [flow for measured in (flows, *solos) for flow in measured]
+        late_ms = max(each["lateness_p99_ms"] for each in found)
+        said = {"valid": all(each["valid"] for each in found), "lateness_p99_ms": late_ms, "error": ""}
+    wrong = [f"{seat.label}: {flow['error']}" for seat, flow in zip(run.order, flows, strict=True) if flow.get("error")]
     for k, seat in enumerate(run.order):
-        wrong += [f"{seat.label} alone: {solos[k][k]['error']}"] if solos[k][k]["error"] else []
-    return [{**flow, **late, "error": wrong[0] if wrong else ""} for flow in flows]
+        wrong += [f"{seat.label} alone: {solos[k][k]['error']}"] if solos[k][k].get("error") else []
+    return [{**flow, **said, **({"error": wrong[0]} if wrong else {})} for flow in flows]
 
 
 def _rows(run: _Run, entrants: Mapping[str, Entrant], flows: _Flows) -> list[dict[str, Any]]:

@@ -405,10 +405,8 @@ def _run_link(
         run = perform(held_out.scenario(link, sender), backend)
         result, [flow] = run.result, run.measured().flows
         capacity = flow.capacity_mbps
-        validity = backends.validity(result)
-        row = {**about, "scheme": sender.label, **table.row(flow, names), **validity}
-        if validity:
-            row["error"] = backends.failure(result["flows"][0])
+        row = {**about, "scheme": sender.label, **table.row(flow, names), **backends.validity(result)}
+        row |= backends.failed(result, result["flows"][0])
         if not backends.counts(row):
             runs.rows.append(row)
             continue
@@ -517,7 +515,7 @@ def _repeated(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _failed(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Returns a warning for each entrant whose program failed in some runs."""
+    """Returns a warning for each entrant whose program or module failed in some runs."""
     out = []
     for scheme in dict.fromkeys(row["scheme"] for row in rows):
         mine = [row for row in rows if row["scheme"] == scheme]

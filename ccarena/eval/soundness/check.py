@@ -1,6 +1,7 @@
 """Check of a user's controller on links that are hard.
 
-Each case is a scenario with fixed seeds. In each of them the controller runs twice, and its calls are watched.
+Each case is a scenario with fixed seeds. In each of them the controller runs twice. The calls of a class are watched;
+a module can do nothing that it may not, and its flow says why it ended.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from ccarena.controllers.load import class_of, flow_of
+from ccarena.controllers.classes import class_of, flow_of
 from ccarena.errors import CcarenaError, ControllerError
+from ccarena.scenarios.backends import failure, simulate
 from ccarena.scenarios.entrants import Entrant
 
 __all__ = ["CASES", "Finding", "check"]
@@ -70,19 +72,13 @@ def check(entrant: Entrant) -> list[Finding]:
 
 
 def _fault_in(scenario: Mapping[str, Any], entrant: Entrant) -> str:
-    from ccarena.scenarios.backends import simulate
-
-    watched = _Watch(class_of(entrant.flow))
-    own = {**entrant.flow, **flow_of(watched.type)}
-    first, *others = scenario["flows"]
-    document = {**scenario, "seed": 1, "flows": [{**own, **first}, *others], "record": {"transmissions": True}}
+    is_class = entrant.flow["controller"]["type"] == "python"
     results = []
     try:
         for _ in range(2):
-            with _no_clock(watched):
-                result = simulate(document)
-            if watched.fault:
-                return watched.fault
+            result, fault = (_run_class if is_class else _run_module)(scenario, entrant)
+            if fault:
+                return fault
             results.append(_plain(result["flows"]))
     except ControllerError as error:
         frames = traceback.extract_tb(error.__cause__.__traceback__) if error.__cause__ else []
@@ -95,6 +91,26 @@ def _fault_in(scenario: Mapping[str, Any], entrant: Entrant) -> str:
     if results[0][0]["delivered_bytes"] == 0:
         return "nothing was delivered"
     return ""
+
+
+def _run_class(scenario: Mapping[str, Any], entrant: Entrant) -> tuple[Mapping[str, Any], str]:
+    """Returns the result of a run, and what the class did that it should not."""
+    watched = _Watch(class_of(entrant.flow))
+    with _no_clock(watched):
+        result = simulate(_document(scenario, {**entrant.flow, **flow_of(watched.type)}))
+    return result, watched.fault
+
+
+def _run_module(scenario: Mapping[str, Any], entrant: Entrant) -> tuple[Mapping[str, Any], str]:
+    """Returns the result of a run, and why the module's flow ended; empty if it did not."""
+    result = simulate(_document(scenario, entrant.flow))
+    return result, failure(result["flows"][0])
+
+
+def _document(scenario: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a case with the controller's flow in it."""
+    first, *others = scenario["flows"]
+    return {**scenario, "seed": 1, "flows": [{**own, **first}, *others], "record": {"transmissions": True}}
 
 
 def _plain(value: Any) -> Any:

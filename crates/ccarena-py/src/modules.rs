@@ -18,7 +18,7 @@ enum Given {
 }
 
 /// module_about(module: bytes | path) -> dict: checks and compiles a WebAssembly controller, and returns what it says about
-/// itself: `name`, `summary`, `params` (with `name`, `unit`, `help`, `default`, `min`, `max`), `exports`, `random`,
+/// itself: `name`, `summary`, `params` (with `name`, `unit`, `doc`, `default`, `min`, `max`), `exports`, `random`,
 /// `owns_recovery`, `every_segment`, `rate_samples`, `memory_bytes`, `module_bytes` and `digest`.
 ///
 /// Raises ConfigError if no such module runs here.
@@ -33,7 +33,7 @@ fn module_about<'py>(py: Python<'py>, module: Given) -> PyResult<Bound<'py, PyAn
     let params: Vec<_> = about
         .params
         .iter()
-        .map(|p| json!({"name": p.name, "unit": p.unit, "help": p.help, "default": p.initial, "min": p.least, "max": p.most}))
+        .map(|p| json!({"name": p.name, "unit": p.unit, "doc": p.help, "default": p.initial, "min": p.least, "max": p.most}))
         .collect();
     to_python(
         py,
