@@ -32,7 +32,7 @@ from ccarena.eval.leaderboard.stack_links import DURATION_S, SEEDS, STACK_LINKS
 from ccarena.eval.leaderboard.store import DEFAULT, Store
 from ccarena.executors import Threads
 from ccarena.scenarios.backends import BACKENDS, KERNEL, SIM
-from ccarena.scenarios.entrants import GRAMMAR, POLICY_HELP, named_file
+from ccarena.scenarios.entrants import GRAMMAR, POLICY_HELP
 
 __all__ = ["UNUSED", "add_parser", "run"]
 
@@ -42,7 +42,7 @@ UNUSED = (
     Unused(("sample", "sample_seed", "policies"), lambda args: getattr(args, "reported", None), "beside --reported"),
 )
 
-SUBMIT = "measure a policy, and write it with its card and what it reaches as one file for others"
+SUBMIT = "measure a policy or a module, and write it with its card and what it reaches as one file for others"
 VERIFY = "check a file that somebody submitted, and run a sample of what it claims again, within limits"
 
 
@@ -78,7 +78,7 @@ def add_parser(subparsers: Any, **options: Any) -> None:
     )  # fmt: skip
     sub.add_argument("--schemes", nargs="*", metavar="ENTRANT", help="(every scheme without a policy, without aliases)")
     sub.add_argument(
-        "--policies", nargs="*", metavar="ENTRANT", help="policies, and folders of them (the shipped ones)"
+        "--policies", nargs="*", metavar="ENTRANT", help="policies, modules, and folders of them (the shipped policies)"
     )
     sub.add_argument(
         "--delays-ms", nargs="+", type=float, metavar="MS",
@@ -142,11 +142,11 @@ def add_parser(subparsers: Any, **options: Any) -> None:
     )  # fmt: skip
     _sampled(sub, "runs to repeat, and one at least of each entrant on each class of traces; 0 trusts the file (10)")
     sub.add_argument(
-        "--policies", nargs="*", metavar="ENTRANT", help="policies, and folders of them (the shipped ones)"
+        "--policies", nargs="*", metavar="ENTRANT", help="policies, modules, and folders of them (the shipped policies)"
     )
 
     sub = actions.add_parser("submit", help=SUBMIT, description=SUBMIT)
-    sub.add_argument("policy", metavar="ENTRANT", help=POLICY_HELP)
+    sub.add_argument("entrant", metavar="ENTRANT", help=f"{POLICY_HELP}; or a module, FILE.wasm")
     sub.add_argument("--out", type=Output(".json"), metavar="FILE", help="file to write (NAME.submission.json)")
     sub.add_argument("--name", metavar="NAME", help="name on the leaderboard: a-z, 0-9, '.', '_', '-' (the file's)")
     sub.add_argument("--author", default="", metavar="TEXT", help="name of the submitter")
@@ -163,7 +163,7 @@ def add_parser(subparsers: Any, **options: Any) -> None:
     sub = actions.add_parser("verify", help=VERIFY, description=VERIFY)
     sub.add_argument("file", type=Path, metavar="FILE", help="file of `submit`")
     _sampled(sub, "runs to repeat, and one at least of each class of traces; all must agree (10)")
-    sub.add_argument("--keep", type=folder, metavar="FOLDER", help="folder for the policy, once all runs agree")
+    sub.add_argument("--keep", type=folder, metavar="FOLDER", help="folder for the entrant, once all runs agree")
     _limits(sub)
 
 
@@ -337,17 +337,17 @@ def _import_reported(args: argparse.Namespace) -> int:
 
 
 def _submit(args: argparse.Namespace) -> int:
-    from ccarena.eval.leaderboard.submitting import links_of, submit
+    from ccarena.eval.leaderboard.submitting import file_of, links_of, submit
     from ccarena.eval.leaderboard.trial import Limits
 
-    label, policy = named_file(args.policy)
-    name = args.name or label.removesuffix(" (policy)")
+    label, file = file_of(args.entrant)
+    name = args.name or label.partition(" (")[0]
     out = args.out or Path(f"{name}.submission.json")
     links = links_of(args.delays_ms, args.buffers, args.duration_s, args.seeds, args.traces)
     check_file(out)
     with progress_bar("submit", "runs") as bar:
         made = submit(
-            policy, out, name, links, author=args.author, note=args.note, threads=args.threads,
+            file, out, name, links, author=args.author, note=args.note, threads=args.threads,
             limits=Limits(args.cpu_s, args.memory_mb), progress=bar,
         )  # fmt: skip
     print(f"{len(made.claims):,} runs; wrote {out}")

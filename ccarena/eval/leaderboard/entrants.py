@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 from ccarena import _core
 from ccarena.configs.spec_files import digest_of
+from ccarena.controllers import modules
 from ccarena.controllers.load import identity
 from ccarena.core.files import digest
 from ccarena.core.learned_schemes import shipped_policies, specs
@@ -29,6 +30,7 @@ from ccarena.eval.heldout import rules as without_learning
 from ccarena.eval.heldout.evaluation import BEST_WINDOW
 from ccarena.eval.heldout.rules import Rule
 from ccarena.eval.leaderboard.links import BoardTrace
+from ccarena.eval.leaderboard.submitted_file import KINDS
 from ccarena.policies import artifact
 from ccarena.policies.card import card
 from ccarena.policies.curve import Curve
@@ -116,8 +118,8 @@ def default_schemes() -> list[str]:
 
 
 def entrants_of(schemes: Iterable[str], policies: Sequence[str] | None) -> list[Entrant]:
-    """Returns the entrants that `schemes` and `policies` name; policies may also be folders of them (None: the shipped
-    ones).
+    """Returns the entrants that `schemes` and `policies` name; policies may also be modules, and folders of both (None:
+    the shipped policies).
 
     A shipped baseline is left out, because its rule is a baseline of its policy anyway. Raises ConfigError or
     PolicyError.
@@ -130,9 +132,10 @@ def entrants_of(schemes: Iterable[str], policies: Sequence[str] | None) -> list[
         if not folder.is_dir() or policy_in(folder) is not None:
             given.append(parse(text))
             continue
-        files = sorted(folder.rglob("*.safetensors"))
+        files = sorted(path for kind in KINDS.values() for path in folder.rglob(f"*{kind.suffix}"))
         if not files:
-            raise PolicyError(f"{folder}: no policy is in this folder; expected files that end in .safetensors")
+            ends = " or ".join(kind.suffix for kind in KINDS.values())
+            raise PolicyError(f"{folder}: no policy is in this folder; expected files that end in {ends}")
         given += [of_file(file) for file in files]
     return list({entrant.label: entrant for entrant in distinct(given)}.values())
 
@@ -184,6 +187,8 @@ def rules_of(
 
 
 def _scheme(entrant: Entrant) -> Ranked:
+    if "controller" in entrant.flow:
+        return Ranked(entrant.label, "scheme", END_TO_END, _digest(_what(entrant, "")), entrant, card=_card(entrant))
     about = {entry["name"]: entry for entry in _core.schemes()}.get(entrant.scheme, {})
     said = [
         f"# {entrant.label}",
@@ -200,6 +205,13 @@ def _scheme(entrant: Entrant) -> Ranked:
         trained_on=tuple(tuned),
         card="\n\n".join(part for part in said if part),
     )
+
+
+def _card(entrant: Entrant) -> str:
+    """Returns the card of a user's controller."""
+    if entrant.flow["controller"]["type"] == "wasm":
+        return modules.card(modules.about(Path(entrant.flow["controller"]["module"])), entrant.label)
+    return f"# {entrant.label}\n\nA Python class."
 
 
 def _foreign(entrant: Entrant, theirs: EntrantFile) -> Ranked:

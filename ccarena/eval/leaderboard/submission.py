@@ -1,14 +1,12 @@
-"""Submissions: one file with a policy, its card and its claimed scores, and the check of such files.
+"""Submissions: one file with a policy or a module, its card and its claimed scores, and the check of such files.
 
-A submission is one JSON document, the artifact in base64. Nothing is packed or unpacked, no name in it becomes a path,
-and nothing in it is executed: an artifact is data, checked by the native code before anything uses it. All text that is
-shown to others is plain and of bounded length. `trial` repeats the claims in a process with limited time and memory.
+A submission is one JSON document, the entrant's file in base64 (`submitted_file`). Nothing is packed or unpacked, and
+no name in it becomes a path. All text that is shown to others is plain and of bounded length. `trial` repeats the
+claims in a process with limited time and memory.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import re
 from collections.abc import Sequence
@@ -17,26 +15,23 @@ from pathlib import Path
 from typing import Any
 
 from ccarena import __version__
-from ccarena.core.files import scratch, write_atomically
+from ccarena.core.files import write_atomically
 from ccarena.core.reader import parse_json
-from ccarena.errors import CcarenaError, ConfigError, PolicyError
+from ccarena.errors import CcarenaError, ConfigError
 from ccarena.eval.leaderboard.checks import anything, fields, number, one_of, text
 from ccarena.eval.leaderboard.figures import SCORE, ranges, solo
 from ccarena.eval.leaderboard.links import PRESETS, Place, places, traces_of
-from ccarena.policies import artifact
-from ccarena.policies.card import card
+from ccarena.eval.leaderboard.submitted_file import KINDS, SubmittedFile
 
 __all__ = ["FORMAT", "LARGEST_BYTES", "Claim", "Submission", "SubmissionError", "read", "where", "write"]
 
 FORMAT = 1
 LARGEST_BYTES = 16_000_000
 """Largest submission file."""
-LARGEST_POLICY_BYTES = 8_000_000
 MOST_CLAIMS = 10_000
 LONGEST_TEXT = 2_000
 LONGEST_RUN_S = 600.0
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
-_BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 
 
 class SubmissionError(ConfigError):
@@ -45,7 +40,7 @@ class SubmissionError(ConfigError):
 
 @dataclass(frozen=True)
 class Claim:
-    """Claimed figures of a policy on one link with one seed."""
+    """Claimed figures of an entrant on one link with one seed."""
 
     trace: str
     """Name of a generated trace, available to everybody."""
@@ -66,14 +61,12 @@ class Submission:
     note: str
     version: str
     """Version of the package that measured the claims."""
-    policy: bytes
-    """File of the artifact."""
+    file: SubmittedFile
     claims: tuple[Claim, ...]
 
     def card(self) -> str:
-        """Returns the policy's card, from the artifact alone: a submission's own text is not trusted."""
-        with scratch() as folder:
-            return card(load(self.policy, folder), self.name)
+        """Returns the entrant's card, from its file alone: a submission's own text is not trusted."""
+        return self.file.card(self.name)
 
 
 def where(claims: Sequence[Claim]) -> list[tuple[Place, int]]:
@@ -100,7 +93,7 @@ def checked_text(submission: Submission) -> str:
             "ccarena_submission": FORMAT,
             **{key: getattr(submission, key) for key in ("name", "author", "note", "version")},
             "card": submission.card(),
-            "policy": base64.b64encode(submission.policy).decode(),
+            **submission.file.written(),
             "claims": [asdict(claim) for claim in submission.claims],
         },
         indent=1,
@@ -148,7 +141,7 @@ def _checked(written: str) -> Submission:
         raise SubmissionError(f"{error}; expected what `leaderboard submit` writes") from None
     if not isinstance(document, dict) or document.get("ccarena_submission") != FORMAT:
         raise SubmissionError(f"not a submission: expected an object with `ccarena_submission`: {FORMAT}")
-    known = {"ccarena_submission", "name", "author", "note", "version", "card", "policy", "claims"}
+    known = {"ccarena_submission", "name", "author", "note", "version", "card", *KINDS, "claims"}
     if unknown := sorted(document.keys() - known):
         raise SubmissionError(f"unknown field {unknown[0][:60]!r}; expected {', '.join(sorted(known))}")
     name = document.get("name")
@@ -158,9 +151,9 @@ def _checked(written: str) -> Submission:
         )
     plain = text(LONGEST_TEXT, markup=False)
     texts = {key: plain(document.get(key, ""), key) for key in ("author", "note", "version")}
-    # Shown nowhere: the reader's own is made from the artifact.
+    # Shown nowhere: the reader's own is made from the entrant's file.
     text(100_000)(document.get("card", ""), "card")
-    policy = _policy(document.get("policy"))
+    file = SubmittedFile.read(document)
     claims = document.get("claims")
     if not isinstance(claims, list) or not 1 <= len(claims) <= MOST_CLAIMS:
         raise SubmissionError(f"claims: expected a list of 1 to {MOST_CLAIMS:,} runs")
@@ -171,41 +164,7 @@ def _checked(written: str) -> Submission:
         link = (claim.trace, claim.delay_ms, claim.buffer_packets, claim.duration_s, claim.seed)
         if (before := first.setdefault(link, index)) != index:
             raise SubmissionError(f"claims[{index}]: names the link and seed of claims[{before}]; expected each once")
-    return Submission(name, texts["author"], texts["note"], texts["version"] or __version__, policy, found)
-
-
-def load(policy: bytes, folder: Path) -> artifact.Artifact:
-    """Returns the artifact of these bytes. Raises PolicyError. The file written to `folder` has a fixed name."""
-    file = folder / "policy.safetensors"
-    file.write_bytes(policy)
-    return artifact.load(file)
-
-
-def _policy(encoded: Any) -> bytes:
-    limit = LARGEST_POLICY_BYTES * 4 // 3 + 4
-    if not isinstance(encoded, str) or len(encoded) > limit or not _BASE64.fullmatch(encoded):
-        raise SubmissionError(f"policy: expected an artifact of at most {LARGEST_POLICY_BYTES:,} bytes in base64")
-    try:
-        data = base64.b64decode(encoded, validate=True)
-    except binascii.Error as error:
-        raise SubmissionError(f"policy: no base64: {error}") from None
-    with scratch() as folder:
-        try:
-            trained = load(data, folder)
-        except PolicyError as error:
-            # Without the folder, which says nothing to whoever submitted.
-            said = str(error).partition(": ")[2]
-            raise SubmissionError(f"policy: {said}") from None
-    # Everything of it that tables and pages show.
-    shown: dict[str, Any] = {"spec": trained.spec.get("name"), "trained by": trained.training.get("name")}
-    each: Any
-    for index, each in enumerate(trained.trained_on):
-        if not isinstance(each, dict):
-            raise SubmissionError(f"policy: trained_on[{index}]: expected an object with `kind`, `name` and `digest`")
-        shown |= {f"trained_on[{index}].{key}": value for key, value in each.items()}
-    for place, value in shown.items():
-        text(200, markup=False)("" if value is None else value, f"policy: {place}")
-    return data
+    return Submission(name, texts["author"], texts["note"], texts["version"] or __version__, file, found)
 
 
 def _claim(each: Any, at: str, known: Sequence[str]) -> Claim:

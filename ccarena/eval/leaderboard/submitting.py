@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from ccarena import __version__
-from ccarena.core.files import scratch
+from ccarena.controllers.modules import is_module
+from ccarena.core.files import write_atomically
 from ccarena.core.machine import require_linux
 from ccarena.core.terminal import Progress
 from ccarena.errors import ConfigError
@@ -18,10 +18,11 @@ from ccarena.eval.leaderboard.exchange import DIGITS, TOLERANCE
 from ccarena.eval.leaderboard.links import PRESETS, traces_of
 from ccarena.eval.leaderboard.sampling import Sample, draw
 from ccarena.eval.leaderboard.submission import Claim, Submission, SubmissionError, checked_text, read, write
+from ccarena.eval.leaderboard.submitted_file import SubmittedFile
 from ccarena.eval.leaderboard.trial import Limits, figures_of
-from ccarena.policies.tensorfile import write_bytes
+from ccarena.scenarios.entrants import named_file, parse
 
-__all__ = ["keep", "links_of", "submit", "verify"]
+__all__ = ["file_of", "keep", "links_of", "submit", "verify"]
 
 
 def links_of(
@@ -40,8 +41,19 @@ def links_of(
     ]
 
 
+def file_of(text: str) -> tuple[str, Path]:
+    """Returns the label and the file of an entrant that is a policy or a module, without settings.
+
+    Raises PolicyError or ConfigError for anything else.
+    """
+    if not is_module(text):
+        return named_file(text)
+    entrant = parse(text)
+    return entrant.label, Path(entrant.flow["controller"]["module"])
+
+
 def submit(
-    policy: Path,
+    entrant: Path,
     out: Path,
     name: str,
     links: Sequence[Claim],
@@ -52,10 +64,12 @@ def submit(
     limits: Limits | None = None,
     progress: Progress | None = None,
 ) -> Submission:
-    """Measures the policy on `links` and writes the submission to `out`. Raises SubmissionError or PolicyError."""
-    submission = Submission(name, author, note, __version__, policy.read_bytes(), tuple(links))
+    """Measures the policy or module on `links` and writes the submission to `out`. Raises SubmissionError or
+    PolicyError.
+    """
+    submission = Submission(name, author, note, __version__, SubmittedFile.of(entrant), tuple(links))
     checked_text(submission)  # before anything is measured
-    found = _measured(policy, links, threads, limits or Limits(), progress)
+    found = _measured(entrant, links, threads, limits or Limits(), progress)
     claims = tuple(
         replace(claim, figures={key: _short(value) for key, value in figures.items() if math.isfinite(value)})
         for claim, figures in zip(links, found, strict=True)
@@ -86,8 +100,8 @@ def verify(
     moves = {trace.name: trace.moves for trace in traces_of([PRESETS])}
     drawn = draw([(submission.name, moves[claim.trace]) for claim in submission.claims], sample, seed)
     chosen = [submission.claims[index] for index in drawn.chosen]
-    with _policy_of(submission) as policy:
-        found = _measured(policy, chosen, threads, limits or Limits(), progress)
+    with submission.file.on_disk() as entrant:
+        found = _measured(entrant, chosen, threads, limits or Limits(), progress)
     for claim, figures in zip(chosen, found, strict=True):
         for key, said in claim.figures.items():
             if not math.isclose(figures[key], said, rel_tol=TOLERANCE, abs_tol=1e-6):
@@ -99,29 +113,20 @@ def verify(
 
 
 def keep(submission: Submission, folder: Path) -> Path:
-    """Writes the artifact to `folder` under the submission's name, for `ccarena leaderboard run --policies`."""
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{submission.name}.safetensors"
-    write_bytes(file, submission.policy)
+    """Writes the entrant to `folder` under the submission's name, for `ccarena leaderboard run --policies`."""
+    file = folder / f"{submission.name}{submission.file.suffix}"
+    write_atomically(file, submission.file.data)
     return file
 
 
-@contextmanager
-def _policy_of(submission: Submission) -> Iterator[Path]:
-    with scratch() as folder:
-        file = folder / "policy.safetensors"
-        file.write_bytes(submission.policy)
-        yield file
-
-
 def _measured(
-    policy: Path, claims: Sequence[Claim], threads: int, limits: Limits, progress: Progress | None
+    entrant: Path, claims: Sequence[Claim], threads: int, limits: Limits, progress: Progress | None
 ) -> list[dict[str, float]]:
     done = 0
 
     def one(claim: Claim) -> dict[str, float]:
         nonlocal done
-        figures = figures_of(policy.resolve(), claim, limits)
+        figures = figures_of(entrant.resolve(), claim, limits)
         done += 1
         if progress is not None:
             progress(done, len(claims))

@@ -1,7 +1,7 @@
-"""Runs of a submitted policy, each in a process of its own with limited time and memory.
+"""Runs of a submitted entrant, each in a process of its own with limited time and memory.
 
 `python -m ccarena.eval.leaderboard.trial` is that process. It takes a request in JSON, limits itself before it touches
-the policy, and answers with figures. It runs the simulator alone, writes no file, and ends when its parent stops
+the entrant, and answers with figures. It runs the simulator alone, writes no file, and ends when its parent stops
 waiting.
 """
 
@@ -36,11 +36,11 @@ class Limits:
     memory_mb: int = 2048
 
 
-def figures_of(policy: Path, claim: Claim, limits: Limits) -> dict[str, float]:
-    """Returns the figures of the policy in a file on the link of `claim`. Raises SubmissionError if it exceeds
-    `limits`.
+def figures_of(entrant: Path, claim: Claim, limits: Limits) -> dict[str, float]:
+    """Returns the figures of the policy or module in a file on the link of `claim`. Raises SubmissionError if it
+    exceeds `limits`.
     """
-    request = {"policy": str(policy), "claim": vars(claim), "limits": vars(limits)}
+    request = {"entrant": str(entrant), "claim": vars(claim), "limits": vars(limits)}
     # No variable of ours but what a run needs: nothing of the caller's session reaches it.
     kept = {key: os.environ[key] for key in ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG") if key in os.environ}
     environment = {**kept, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "CCARENA_LIMITS": str(PACKETS)}
@@ -60,7 +60,7 @@ def figures_of(policy: Path, claim: Claim, limits: Limits) -> dict[str, float]:
         except subprocess.TimeoutExpired:
             raise SubmissionError(f"{at}: it was not done after {4 * limits.cpu_s + 30} s; it was ended") from None
     if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
-        raise SubmissionError(f"{at}: it took more than {limits.cpu_s} s of CPU; a policy has to decide faster")
+        raise SubmissionError(f"{at}: it took more than {limits.cpu_s} s of CPU; it has to decide faster")
     if done.returncode in (-signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS) or "MemoryError" in done.stderr:
         raise SubmissionError(f"{at}: it took more than {limits.memory_mb} MB of memory")
     try:
@@ -76,10 +76,10 @@ def _main() -> int:
     request = json.loads(sys.stdin.read())
     limits = Limits(**request["limits"])
     _limit(limits)
-    from ccarena.eval.leaderboard.measured_policy import measure_policy
+    from ccarena.eval.leaderboard.measured_entrant import measure_entrant
 
     try:
-        answer: dict[str, Any] = {"figures": measure_policy(Path(request["policy"]), Claim(**request["claim"]))}
+        answer: dict[str, Any] = {"figures": measure_entrant(Path(request["entrant"]), Claim(**request["claim"]))}
     except CcarenaError as error:
         answer = {"error": str(error)}
     print(json.dumps(answer))

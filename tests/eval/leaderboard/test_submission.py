@@ -206,7 +206,7 @@ def flood(folder: Path, power: float = 1.0) -> Path:
 
 def test_a_run_may_take_so_much_and_no_more(honest: Path, tmp_path: Path) -> None:
     claim = read(honest).claims[0]
-    with pytest.raises(SubmissionError, match="of CPU; a policy has to decide faster"):
+    with pytest.raises(SubmissionError, match="of CPU; it has to decide faster"):
         figures_of(flood(tmp_path, power=0.0), replace(claim, duration_s=1200.0), Limits(cpu_s=1))
     with pytest.raises(SubmissionError, match=r"more than 1 MB of memory|ended with code"):
         figures_of(shipped_policies()["acct"], replace(claim, duration_s=60.0), Limits(memory_mb=1))
