@@ -80,7 +80,8 @@ def _in_folder(text: str, folder: Path) -> str | None:
     who, at, settings = text.partition("@")
     file, colon, name = who.rpartition(":") if is_class(who) else (who, "", "")
     if colon or is_module(file) or is_entrant_file(folder / file):
-        return f'"{folder / file}{colon}{name}"{at}{settings}'
+        path = f"{folder / file}{colon}{name}"
+        return (f'"{path}"' if set("=@,") & set(path) else path) + at + settings
     return text if ":" in text else None
 
 

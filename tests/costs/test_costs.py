@@ -117,6 +117,31 @@ SPREAD = "".join(f"{i * 4000}\n" for i in range(100_000))
 IMPORT = ("policy", "import", "remy")
 METADATA = {"ccarena_format": "2", "graph": "[" * (MB - 1000)}
 
+
+def leb(number: int) -> bytes:
+    """A number as WebAssembly writes it (LEB128)."""
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*out, number])
+
+
+def wasm(*sections: tuple[int, int, bytes]) -> bytes:
+    """A module of sections, each an identifier, a number of entries, and the entries."""
+    out = b"\0asm\1\0\0\0"
+    for identifier, count, entries in sections:
+        body = leb(count) + entries
+        out += bytes([identifier]) + leb(len(body)) + body
+    return out
+
+
+def functions(count: int, body: bytes) -> bytes:
+    """A module of equal functions, which exports none."""
+    code = leb(len(body) + 2) + b"\0" + body + b"\x0b"
+    return wasm((1, 1, b"\x60\0\0"), (3, count, bytes(count)), (10, count, code * count))
+
+
 REPORTED = "link,entrant,throughput_mbps,delay_ms,seed,source\n"
 CASES = [
     *(
@@ -193,6 +218,19 @@ CASES = [
             ("many rows", REPORTED + "".join(f"l,e,1,2,{n},s\n" for n in range(60_000)), ""),
             ("a device", device, "it is a device"),
         )
+    ),
+    *(
+        Case(f"{words[0]}: {name}", words, content, said)
+        for name, content, said in (
+            ("a module of many types", wasm((1, 300_000, b"\x60\0\0" * 300_000)), ""),
+            ("a module of many functions", functions(200_000, b""), ""),
+            ("a module of one long function", functions(1, b"\x41\0\x1a" * 300_000), "exports no memory"),
+            ("a module of deep blocks", functions(1, b"\x02\x40" * 300_000 + b"\x0b" * 300_000), ""),
+            ("a module with a huge memory", wasm((5, 1, b"\0" + leb(65536))), ""),
+            ("a module that is a device", device, ""),
+            ("a module that is sparse", sparse, "expected at most"),
+        )
+        for words in (("check", "given.wasm"), ("schemes", "given.wasm"))
     ),
     # Artifacts.
     *(

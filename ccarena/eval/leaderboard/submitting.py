@@ -9,11 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from ccarena import __version__
-from ccarena.controllers.modules import is_module
 from ccarena.core.files import write_atomically
 from ccarena.core.machine import require_linux
 from ccarena.core.terminal import Progress
-from ccarena.errors import ConfigError
+from ccarena.errors import ConfigError, PolicyError
 from ccarena.eval.leaderboard.exchange import DIGITS, TOLERANCE
 from ccarena.eval.leaderboard.links import PRESETS, traces_of
 from ccarena.eval.leaderboard.sampling import Sample, draw
@@ -46,10 +45,13 @@ def file_of(text: str) -> tuple[str, Path]:
 
     Raises PolicyError or ConfigError for anything else.
     """
-    if not is_module(text):
-        return named_file(text)
     entrant = parse(text)
-    return entrant.label, Path(entrant.flow["controller"]["module"])
+    controller = entrant.flow.get("controller", {})
+    if controller.get("type") != "wasm":
+        return named_file(text)
+    if entrant.flow.keys() - {"scheme", "controller"}:
+        raise PolicyError(f'entrant "{text}": this takes a module without "@KEY=VALUE"; leave that out')
+    return entrant.label, Path(controller["module"])
 
 
 def submit(

@@ -20,6 +20,7 @@ from ccarena.eval.reproduce import checks, kernel, page, pages, runs, suite, tab
 from ccarena.scenarios import backends
 from ccarena.scenarios.backends import KERNEL
 from ccarena.scenarios.real_time import LATENESS_BOUND_MS, check_rates
+from tests.controllers.made import compiled, module, needs, source
 
 _core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: suites not run (run make)")
 
@@ -268,3 +269,24 @@ def test_programs_of_others_are_flows_of_a_suite_in_real_time(on_kernel: Path) -
         ConfigError, match=r'flows\[0\]\.scheme: entrant ".*theirs\.yaml": a program, which does not run in'
     ):
         runs.expand(suite.load(str(on_kernel)))
+
+
+@needs("C")
+def test_modules_and_classes_beside_a_suite_are_its_flows(on_kernel: Path) -> None:
+    folder, text = on_kernel.parent, on_kernel.read_text("utf-8")
+    made = module(folder, name="mine")
+    (folder / "own.py").write_text("import ccarena\nclass Own(ccarena.Controller):\n    def on_ack(self, ack): pass\n")
+    on_kernel.write_text(
+        text.replace("scheme: [cubic, reno]", 'scheme: ["mine.wasm@packets=5", "own.py:Own"]'), "utf-8"
+    )
+
+    def expanded() -> list[runs.Run]:
+        return runs.expand(suite.load(str(on_kernel)), seeds=1)
+
+    flows = [flow for run in expanded() for flow in run.spec["document"]["flows"]]
+    assert {flow["scheme"] for flow in flows} == {"mine", "Own"}
+    assert {json.dumps(flow.get("params")) for flow in flows if flow["scheme"] == "mine"} == {'{"packets": 5}'}
+    before = [run.key for run in expanded()]
+    made.write_bytes(compiled(source("out->window_bytes += 1;")))
+    after = [run.key for run in expanded()]
+    assert len(before) >= 2 and sum(old != new for old, new in zip(before, after, strict=True)) == len(before) / 2
