@@ -13,6 +13,7 @@ import ccarena
 from ccarena.cli import main
 from ccarena.controllers import modules
 from ccarena.errors import CcarenaError, ConfigError, ScenarioError
+from ccarena.eval.leaderboard.costs import cpu_ns
 from ccarena.eval.leaderboard.entrants import entrants_of, line_up
 from ccarena.eval.soundness.check import check
 from ccarena.scenarios.backends import BACKENDS, failure, refusal, simulate
@@ -195,6 +196,13 @@ def test_a_module_is_known_by_its_bytes_and_parameters(constant: Path, tmp_path:
     moved.write_bytes(compiled(source("out->window_bytes += 1;")))
     assert identified(str(moved))[0] != before
     assert [each.label for each in entrants_of([], [str(tmp_path / "elsewhere")])] == ["constant"]
+
+
+def test_the_cost_of_its_decisions_is_measured(constant: Path) -> None:
+    (ranked, *_) = line_up([parse(str(constant))], {}, 1)
+    cost = cpu_ns(ranked)
+    assert cost is not None
+    assert 0 < cost < 1e5
 
 
 def test_every_backend_takes_a_module(constant: Path) -> None:

@@ -1,7 +1,7 @@
 """Cost of a decision: CPU time of the native code, on the machine that measures.
 
 A scheme decides with every acknowledgement. Its controller is driven through a long flow in its steady state
-(crates/ccarena-cc/src/steady_state.rs). The time of `fixed`, which does nothing, is subtracted, so that nothing is left
+(crates/ccarena-cc/src/steady_state.rs). A module is a scheme here, and a Python class has no cost. The time of `fixed`, which does nothing, is subtracted, so that nothing is left
 of a scheme as cheap as reno. A policy decides once per its clock's interval, and its decision is one run of its network
 in float32.
 """
@@ -36,7 +36,7 @@ def cpu_ns(entrant: Ranked) -> float | None:
         return None
     if entrant.kind == "policy":
         return _inference_ns(Path(str(entrant.sender.policy)))
-    kept = ("scheme", "params", "weight", "requirement")
+    kept = ("scheme", "controller", "params", "weight", "requirement")
     scheme = _document({key: value for key, value in entrant.sender.flow.items() if key in kept})
     nothing = _document({"scheme": "fixed"})
     try:

@@ -1,5 +1,6 @@
 //! One scenario in, one result out.
 
+use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
 use ccarena_cc::learned::shipped;
@@ -217,8 +218,14 @@ fn drive(py: Python<'_>, scenario_json: &str, acks: u64) -> PyResult<()> {
     let scenario = Scenario::parse(scenario_json).map_err(errors::scenario)?;
     let flow = scenario.flows.first().ok_or_else(|| errors::scenario("no flow"))?;
     let config = scenario.controller(0, flow.mss_bytes);
-    let (mut controller, _) =
-        Policies::default().build(&flow.scheme, flow.spec.as_deref(), &config, None, true).map_err(errors::scenario)?;
+    let mut controller = match &flow.own {
+        None => Policies::default()
+            .build(&flow.scheme, flow.spec.as_deref(), &config, None, true)
+            .map(|(controller, _)| controller)
+            .map_err(errors::scenario)?,
+        Some(Own::Wasm { module }) => ccarena_wasm::controller(Path::new(module), &config).map_err(errors::scenario)?,
+        Some(Own::Python { .. }) => return Err(errors::scenario("a Python class runs in a simulation only")),
+    };
     py.detach(|| steady_state::drive(controller.as_mut(), acks));
     Ok(())
 }
