@@ -1,9 +1,9 @@
 """Cost of a decision: CPU time of the native code, on the machine that measures.
 
 A scheme decides with every acknowledgement. Its controller is driven through a long flow in its steady state
-(crates/ccarena-cc/src/steady_state.rs). A module is a scheme here, and a Python class has no cost. The time of `fixed`, which does nothing, is subtracted, so that nothing is left
-of a scheme as cheap as reno. A policy decides once per its clock's interval, and its decision is one run of its network
-in float32.
+(crates/ccarena-cc/src/steady_state.rs). The time of `fixed`, which does nothing, is subtracted, so that nothing is left
+of a scheme as cheap as reno. A module is measured like a scheme, and a Python class has no cost. A policy decides once
+per its clock's interval, and its decision is one run of its network in float32.
 """
 
 from __future__ import annotations
