@@ -22,7 +22,7 @@ class Link(_Link, total=False):
 
     name: str
     queue: Mapping[str, Any]
-    delay_ms: float
+    delay_ms: float | Mapping[str, Any]
     jitter_ms: float
     wakes_ms: float
     loss: float | Mapping[str, float | str]

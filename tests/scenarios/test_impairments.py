@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: impairments not tested (run make)")
@@ -56,3 +57,22 @@ def test_an_impairment_without_its_time_is_refused() -> None:
     link = {**LINK, "reorder": {"probability": 0.1}}
     with pytest.raises(ScenarioError, match=r"links\[0\]\.reorder\.late_ms: missing; expected milliseconds"):
         ccarena.run({"links": [link], "flows": [{"scheme": "cubic"}]})
+
+
+@pytest.mark.parametrize("keep_order", [True, False])
+def test_a_delay_that_falls_keeps_order_or_not_and_base_rtts_are_of_the_least(keep_order: bool) -> None:
+    steps = [{"at_s": 0, "delay_ms": 40}, {"at_s": 1, "delay_ms": 10}, {"at_s": 2, "delay_ms": 25}]
+    link = {**LINK, "delay_ms": {"steps": steps, "keep_order": keep_order}}
+    app = {"type": "cbr", "rate_mbps": 10}
+    results = ccarena.run({"duration_s": 3, "links": [link], "flows": [{"scheme": "reno", "app": app}]}, packets=True)
+    (run,) = results
+    assert run.document["flows"][0]["base_rtt_ms"] == 20
+    assert 20 < run.result["flows"][0]["rtt_min_ms"] < 23
+    table = results.columns("packets")
+    sent, late = table["sent_ns"], table["one_way_delay_ms"]
+    arrived = np.isfinite(late)
+    arrivals = sent[arrived] + (late[arrived] * 1e6).astype(np.int64)
+    overtaken = int((np.diff(arrivals) < -1000).sum())
+    assert (overtaken > 0) is (run.result["links"][0]["reordered_packets"] > 0) is (not keep_order)
+    wire_ms = (late - table["queueing_delay_ms"])[arrived]
+    assert wire_ms.min() == pytest.approx(11, abs=0.3) and wire_ms.max() == pytest.approx(41, abs=0.3)

@@ -11,6 +11,7 @@ from typing import Any
 
 from ccarena import _core, traces
 from ccarena.core.arguments import number
+from ccarena.core.base_delay import least_delay_ms
 from ccarena.errors import ConfigError, ScenarioError, TraceError, did_you_mean
 from ccarena.scenarios.scenario import read_scenario, scenario_json
 from ccarena.traces.given import TraceLinks
@@ -108,7 +109,7 @@ def from_scenario(path: Path) -> Bottleneck:
     except ScenarioError as error:
         raise ScenarioError(f"{path}: {error}") from error
     given = [{**link, "delay_ms": known["delay_ms"]} for link, known in zip(links or [], checked["links"], strict=True)]
-    return Bottleneck(path.name, 2.0 * sum(link["delay_ms"] for link in checked["links"]), tuple(given))
+    return Bottleneck(path.name, 2.0 * sum(map(least_delay_ms, checked["links"])), tuple(given))
 
 
 def over_traces(given: TraceLinks) -> list[Bottleneck]:

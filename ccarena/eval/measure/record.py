@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccarena import traces
+from ccarena.core.base_delay import least_delay_ms
 from ccarena.errors import ScenarioError
 from ccarena.eval.measure.packet_log import GONE, LinkPackets, PacketLog, link_packets
 from ccarena.eval.measure.queueing import time_in_queue_length_ns
@@ -184,8 +185,8 @@ class Subject:
 
     @property
     def delay_ms(self) -> float:
-        """The link's propagation delay."""
-        return float(self.record.document["links"][self.link]["delay_ms"])
+        """The link's least propagation delay."""
+        return least_delay_ms(self.record.document["links"][self.link])
 
     @property
     def base_rtt_ms(self) -> float:

@@ -191,10 +191,24 @@ impl<'a> At<'a> {
     /// # Errors
     /// If it is something else.
     pub fn steps(&self, rate: &'static str) -> Result<Vec<(Time, Rate)>> {
-        let expected = format!("a list of {{at_s, {rate}}}, the first at 0 s, times increasing");
-        let mut steps: Vec<(Time, Rate)> = Vec::new();
+        self.stepped(rate, "a rate in Mbit/s", |at| at.mbps(0.0))
+    }
+
+    /// Values by time: a list of objects with `at_s` and the value as field `name`, which is `what` and is read by `read`;
+    /// the first at 0 s, times increasing.
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub fn stepped<V>(
+        &self,
+        name: &'static str,
+        what: &str,
+        read: impl Fn(&At<'a>) -> Result<V>,
+    ) -> Result<Vec<(Time, V)>> {
+        let expected = format!("a list of {{at_s, {name}}}, the first at 0 s, times increasing");
+        let mut steps: Vec<(Time, V)> = Vec::new();
         for item in self.list(&expected)? {
-            let step = item.object(&["at_s", rate])?;
+            let step = item.object(&["at_s", name])?;
             let at = step.require("at_s", "seconds since the start")?;
             let time = Time::ZERO + at.seconds(0.0)?;
             match steps.last() {
@@ -202,7 +216,7 @@ impl<'a> At<'a> {
                 Some(before) if time <= before.0 => {
                     return at.fail(format!("more than {}, the time of the step before", before.0.as_secs_f64()));
                 }
-                _ => steps.push((time, step.require(rate, "a rate in Mbit/s")?.mbps(0.0)?)),
+                _ => steps.push((time, read(&step.require(name, what)?)?)),
             }
         }
         if steps.is_empty() { self.fail(expected) } else { Ok(steps) }

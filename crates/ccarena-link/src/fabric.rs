@@ -185,11 +185,13 @@ impl Fabric {
     /// A packet sets out over the impaired wire of link `index`.
     #[cold]
     fn launch(&mut self, index: usize, packet: Datagram, now: Time) {
-        let Some((packet, at, twice)) = self.links[index].launch(packet, now) else { return };
-        let copy = twice.then(|| packet.duplicate());
-        self.fly(packet, at);
-        if let Some(copy) = copy {
-            self.fly(copy, at);
+        let flight = self.links[index].launch(&packet, now);
+        if flight.befalls.corrupted {
+            return self.links[index].discard(packet);
+        }
+        let copies: Vec<_> = (1..flight.befalls.copies()).map(|_| packet.duplicate()).collect();
+        for packet in copies.into_iter().chain([packet]) {
+            self.fly(packet, flight.at);
         }
     }
 }

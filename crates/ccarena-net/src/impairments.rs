@@ -48,7 +48,7 @@ impl ImpairmentsSpec {
 /// Kind of an impairment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Impairment {
-    /// The packet stayed behind.
+    /// The packet stayed behind, or overtook others when the delay fell.
     Reordered,
     /// A second copy arrives.
     Duplicated,
@@ -85,12 +85,25 @@ pub struct Impaired {
 /// Counts of impaired packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ImpairedStats {
-    /// Packets that stayed behind.
+    /// Packets that stayed behind, or overtook others when the delay fell.
     pub reordered_packets: u64,
     /// Packets that arrive twice.
     pub duplicated_packets: u64,
     /// Packets that the other end discards as damaged.
     pub corrupted_packets: u64,
+}
+
+impl ImpairedStats {
+    /// Counts a packet that has left.
+    pub fn count(&mut self, befalls: Befalls) {
+        for kind in befalls.kinds() {
+            *match kind {
+                Impairment::Reordered => &mut self.reordered_packets,
+                Impairment::Duplicated => &mut self.duplicated_packets,
+                Impairment::Corrupted => &mut self.corrupted_packets,
+            } += 1;
+        }
+    }
 }
 
 /// Draws for each packet whether something befalls it: a Markov chain of two states whose share in the long run and whose
@@ -125,15 +138,33 @@ pub struct Befalls {
     pub late: Option<Dur>,
     /// The packet arrives twice.
     pub twice: bool,
+    /// The packet arrives before one that left earlier, because the delay has fallen.
+    pub overtakes: bool,
 }
 
 impl Befalls {
+    fn is_reordered(self) -> bool {
+        self.late.is_some() || self.overtakes
+    }
+
+    /// Returns the number of copies that arrive.
+    #[must_use]
+    pub fn copies(self) -> u32 {
+        if self.corrupted { 0 } else { 1 + u32::from(self.twice) }
+    }
+
+    /// Returns whether something befalls the packet.
+    #[must_use]
+    pub fn any(self) -> bool {
+        self != Self::default()
+    }
+
     /// Returns the kinds of impairments that matter.
     pub fn kinds(self) -> impl Iterator<Item = Impairment> {
         let intact = !self.corrupted;
         let kinds = [
             self.corrupted.then_some(Impairment::Corrupted),
-            (intact && self.late.is_some()).then_some(Impairment::Reordered),
+            (intact && self.is_reordered()).then_some(Impairment::Reordered),
             (intact && self.twice).then_some(Impairment::Duplicated),
         ];
         kinds.into_iter().flatten()
@@ -165,6 +196,7 @@ impl Impairments {
             corrupted: self.corrupt.as_mut().is_some_and(Draws::draw),
             late: self.reorder.as_mut().and_then(|(draws, late)| draws.draw().then_some(*late)),
             twice: self.duplicate.as_mut().is_some_and(Draws::draw),
+            overtakes: false,
         }
     }
 }

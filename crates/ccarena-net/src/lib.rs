@@ -5,6 +5,7 @@
 //! ([`rng`]), and the only function that reads a file is [`trace::load`].
 
 pub mod cellular;
+pub mod delays;
 pub mod impairments;
 pub mod link;
 pub mod log;
@@ -19,6 +20,7 @@ pub mod routers;
 pub mod scenario;
 pub mod series;
 pub mod service;
+pub mod stepped;
 pub mod tcp_option;
 pub mod trace;
 pub mod transmissions;

@@ -10,7 +10,7 @@ use std::path::Path;
 use ccarena_cc::Signal;
 use ccarena_cc::types::{Dur, Time};
 
-use crate::impairments::{Impaired, ImpairedStats, Impairments};
+use crate::impairments::{Befalls, Impaired, ImpairedStats};
 use crate::losses::{Losses, Outages};
 use crate::queues::{self, AnyQueue, Item, Queue, Setting};
 use crate::rng::{Purpose, Stream, derive};
@@ -22,6 +22,7 @@ use crate::trace::{Trace, TraceError};
 use crate::transmissions::Fate;
 use deferred::Deferred;
 use timetable::Timetable;
+pub use wire::Flight;
 use wire::Wire;
 
 /// Packet that a link carries.
@@ -87,6 +88,17 @@ pub struct LinkStats {
     pub lost_packets: u64,
 }
 
+/// A packet in a timetable that something befalls on the wire.
+#[derive(Clone, Copy, Debug)]
+struct Befallen {
+    departs: Time,
+    befalls: Befalls,
+    flow: u32,
+    bytes: u32,
+    /// The packet arrives in time to be counted.
+    counts: bool,
+}
+
 /// A link and what is on it.
 pub struct Link<T> {
     queue: AnyQueue<T>,
@@ -103,8 +115,12 @@ pub struct Link<T> {
 
     /// Timetable instead of the queue, if departures are known when packets arrive.
     timetable: Option<Timetable>,
+    /// A router or an impaired wire, if the link has a timetable.
+    special: bool,
     /// The router's signals, if the link has a timetable.
     deferred: Deferred,
+    /// Packets in the timetable that something befalls on the wire.
+    befallen: VecDeque<Befallen>,
     /// The packet in transmission, if it has been taken from the queue.
     transmitting: Option<T>,
     /// Time at which the packet in service will have left; never if there is none.
@@ -138,7 +154,9 @@ impl<T: Carried> Link<T> {
             logs_late_drops: true,
             serves_from_queue,
             timetable: None,
+            special: false,
             deferred: Deferred::new(),
+            befallen: VecDeque::new(),
             transmitting: None,
             departs: Time::NEVER,
             serialisation: Dur::ZERO,
@@ -175,8 +193,11 @@ impl<T: Carried> Link<T> {
         let mut lateness = stream(Purpose::Jitter);
         link.wire.set_wakes(spec.wakes, Time((lateness.next_f64() * spec.wakes.0 as f64) as u64));
         link.wire.set_jitter(spec.jitter, lateness);
+        if let Some(varies) = &spec.varies {
+            link.wire.set_delays(varies.process.stepped(), varies.keep_order);
+        }
         if !spec.impairments.is_none() {
-            link.wire.set_impairments(Impairments::new(&spec.impairments, stream));
+            link.wire.set_impairments(&spec.impairments, stream);
         }
         link.logs_late_drops = !spec.queue.mahimahi;
         let outages = spec.outages.map(|o| Outages::new(o.on, o.off, stream(Purpose::Outages)));
@@ -207,21 +228,25 @@ impl<T: Carried> Link<T> {
         self.wire.stats()
     }
 
-    /// A packet leaves at `now` over an impaired wire. Returns it with its arrival at the other end, and whether a second
-    /// copy arrives then; none if the other end discards it as damaged.
-    pub fn launch(&mut self, packet: T, now: Time) -> Option<(T, Time, bool)> {
-        let (at, befalls) = self.wire.launch(now);
-        if let Some(log) = &mut self.log {
-            let flow = packet.flow_number();
-            log.impaired.extend(befalls.kinds().map(|kind| Impaired { at: now, flow, kind }));
-        }
-        if befalls.corrupted {
-            if let Some(gone) = &mut self.gone {
-                gone.push((packet, Fate::Corrupted));
+    /// `packet` leaves at `now` over an impaired wire. Returns its flight, of which the [copies](Befalls::copies) arrive.
+    pub fn launch(&mut self, packet: &T, now: Time) -> Flight {
+        let flight = self.wire.launch(now);
+        if flight.befalls.any() {
+            self.wire.count(flight.befalls);
+            if let Some(log) = &mut self.log {
+                let flow = packet.flow_number();
+                log.impaired.extend(flight.befalls.kinds().map(|kind| Impaired { at: now, flow, kind }));
             }
-            return None;
         }
-        Some((packet, at, befalls.twice))
+        flight
+    }
+
+    /// Takes a packet that the other end discards as damaged.
+    #[cold]
+    pub fn discard(&mut self, packet: T) {
+        if let Some(gone) = &mut self.gone {
+            gone.push((packet, Fate::Corrupted));
+        }
     }
 
     /// Returns the time of the next event here.
@@ -245,14 +270,16 @@ impl<T: Carried> Link<T> {
     }
 
     /// Keeps a timetable from now on, if all that happens here follows from the arrivals and may be told later: the queue
-    /// drops nothing but arrivals, packets keep their order, and those that leave are written down in no packet log and no
-    /// series. A router
+    /// drops nothing but arrivals, and packets that leave are written down in no packet log and no series. A router
     /// signals later to packets that leave ([`Self::deferred_signal`]). Returns whether it keeps one.
     pub fn keep_timetable(&mut self) -> bool {
-        let unseen = self.log.is_none() && self.series.is_none() && !self.is_impaired();
+        // Deferred signals are looked up by the number of packets that have arrived.
+        let follows = !self.is_impaired() || self.router.is_none();
+        let unseen = self.log.is_none() && self.series.is_none() && follows;
         if let (AnyQueue::DropTail(queue), true) = (&self.queue, unseen) {
             self.timetable = Some(Timetable::new(queue.room(), !self.serves_from_queue));
         }
+        self.special = self.is_routed() || self.is_impaired();
         self.timetable.is_some()
     }
 
@@ -261,6 +288,13 @@ impl<T: Carried> Link<T> {
     #[must_use]
     pub fn is_routed(&self) -> bool {
         self.router.is_some()
+    }
+
+    /// Returns whether it has a router or an impaired wire.
+    #[inline]
+    #[must_use]
+    pub fn is_special(&self) -> bool {
+        self.special
     }
 
     /// Returns whether it keeps a timetable: packets then come by [`book`](Self::book).
@@ -280,6 +314,37 @@ impl<T: Carried> Link<T> {
     where
         T: Copy,
     {
+        let departs = self.reserve::<ROUTED>(packet, now)?;
+        let at = self.arrival(departs, || Some(previous));
+        let (bytes, flow) = (packet.bytes(), packet.flow_number());
+        if let Some(timetable) = &mut self.timetable {
+            timetable.push(departs, bytes, flow, at < end);
+        }
+        if ROUTED {
+            packet.set_signal(self.deferred.defer(flow, packet.signal()));
+        }
+        Some(at)
+    }
+
+    /// The same for a link with a timetable and an impaired wire.
+    #[inline]
+    pub fn book_impaired(&mut self, packet: &T, now: Time, end: Time) -> Option<Flight> {
+        let departs = self.reserve::<false>(packet, now)?;
+        let flight = self.wire.launch(departs);
+        let (bytes, flow) = (packet.bytes(), packet.flow_number());
+        let counts = flight.at < end && !flight.befalls.corrupted;
+        if flight.befalls.any() {
+            self.befallen.push_back(Befallen { departs, befalls: flight.befalls, flow, bytes, counts });
+        }
+        if let Some(timetable) = &mut self.timetable {
+            timetable.push(departs, bytes, flow, counts);
+        }
+        Some(flight)
+    }
+
+    /// Returns when a packet leaves that arrives at a link with a timetable; none if it does not.
+    #[inline(always)]
+    fn reserve<const ROUTED: bool>(&mut self, packet: &T, now: Time) -> Option<Time> {
         self.stats.arrived_packets += 1;
         if ROUTED {
             self.settle(now);
@@ -289,7 +354,7 @@ impl<T: Carried> Link<T> {
             self.stats.lost_packets += 1;
             return None;
         }
-        let (bytes, flow, timetable) = (packet.bytes(), packet.flow_number(), self.timetable.as_mut()?);
+        let (bytes, timetable) = (packet.bytes(), self.timetable.as_mut()?);
         if !ROUTED {
             timetable.settle(now, &mut self.stats);
         }
@@ -304,17 +369,19 @@ impl<T: Carried> Link<T> {
             _ => self.service.departure(before.max(now), bytes, before > now),
         };
         if departs == Time::NEVER {
-            timetable.push(departs, bytes, flow, false);
+            timetable.push(departs, bytes, packet.flow_number(), false);
             return None;
         }
-        let at = self.arrival(departs, || Some(previous));
-        if let Some(timetable) = &mut self.timetable {
-            timetable.push(departs, bytes, flow, at < end);
+        Some(departs)
+    }
+
+    /// Brings everything that follows from departures by `now` up to date, for who looks at the link from outside.
+    pub fn catch_up(&mut self, now: Time) {
+        self.settle(now);
+        while let Some(&Befallen { befalls, .. }) = self.befallen.front().filter(|befallen| befallen.departs <= now) {
+            self.befallen.pop_front();
+            self.wire.count(befalls);
         }
-        if ROUTED {
-            packet.set_signal(self.deferred.defer(flow, packet.signal()));
-        }
-        Some(at)
     }
 
     /// Brings counters, backlog and router of a link with a timetable up to what has happened by `now`.
@@ -343,9 +410,10 @@ impl<T: Carried> Link<T> {
         self.deferred.take(flow, packets, fresh)
     }
 
-    /// The packets on a link with a timetable that will arrive in time to be counted: flow and IP bytes of each.
+    /// The packets on a link with a timetable that will arrive in time to be counted, copies too: flow and IP bytes of each.
     pub fn booked(&self) -> impl Iterator<Item = (u32, u32)> {
-        self.timetable.iter().flat_map(Timetable::counted)
+        let copies = self.befallen.iter().filter(|b| b.counts && b.befalls.copies() > 1).map(|b| (b.flow, b.bytes));
+        self.timetable.iter().flat_map(Timetable::counted).chain(copies)
     }
 
     /// Packets that wait or are in transmission.

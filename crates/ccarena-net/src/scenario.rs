@@ -16,6 +16,7 @@ use ccarena_cc::types::{Dur, Rate, Requirement, Time};
 use ccarena_cc::{Config, FlowSetting, PolicySpec, Spec};
 use serde_json::Value;
 
+use crate::delays::DelaySpec;
 use crate::impairments::ImpairmentsSpec;
 use crate::losses::LossSpec;
 use crate::queues::QueueSpec;
@@ -54,8 +55,10 @@ pub struct Link {
     pub service: ServiceSpec,
     /// Queue of the link.
     pub queue: QueueSpec,
-    /// One-way propagation delay, after the queue.
+    /// Least one-way propagation delay, after the queue. Base RTTs, and all that is measured against them, are of it.
     pub delay: Dur,
+    /// Variation of the delay, if it varies.
+    pub varies: Option<DelaySpec>,
     /// Mean of what each packet is late beyond `delay`, exponentially distributed and in order; with `wakes`, of what
     /// each wake is late.
     pub jitter: Dur,
@@ -259,6 +262,7 @@ impl Default for Link {
             service: ServiceSpec::default(),
             queue: QueueSpec::default(),
             delay: Dur::from_millis(10),
+            varies: None,
             jitter: Dur::ZERO,
             wakes: Dur::ZERO,
             loss: LossSpec::default(),

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use ccarena_cc::{Dur, Signal, Time};
+use ccarena_net::link::Flight;
 use ccarena_net::series::{FlowBin, Series};
 
 use crate::arrivals::Arrivals;
@@ -27,7 +28,7 @@ pub struct FarEnd {
     pub(crate) way: usize,
     /// Acknowledgements that the arrivals have not taken, in order.
     pub(crate) late_acks: VecDeque<(Time, Ack, Blocks)>,
-    /// Time at which the last acknowledgement reached, or will reach, the sender.
+    /// Time at which the newest acknowledgement reached, or will reach, the sender.
     pub(crate) last_ack: Time,
     /// Acknowledgements on the return path's links, in order; their packets carry numbers from `first_ack` on.
     acks_returning: VecDeque<(Ack, Blocks)>,
@@ -36,6 +37,8 @@ pub struct FarEnd {
     pub(crate) overtaken: usize,
     /// Acknowledgements on their way to the first link of the return path.
     pub(crate) returning: VecDeque<(Time, Packet)>,
+    /// Packets on their way to the receiver that others may overtake, sorted by arrival.
+    held: VecDeque<(Time, Packet)>,
     /// IP bytes of what the receiver has taken, if that arrives before the run's end.
     pub(crate) wire_bytes: u64,
     /// Series of what reached the receiver per bin, if it is kept.
@@ -60,6 +63,7 @@ impl FarEnd {
             first_ack: 0,
             overtaken: 0,
             returning: VecDeque::new(),
+            held: VecDeque::new(),
             wire_bytes: 0,
             series: None,
             last_arrival: Time::ZERO,
@@ -93,9 +97,45 @@ impl FarEnd {
         }
     }
 
-    /// The packet of an acknowledgement reaches the sender at `at`.
+    /// `packet` flies to the receiver; packets that leave later may overtake it.
+    pub(crate) fn land(&mut self, packet: &Packet, flight: Flight, end: Time, arrivals: &mut Arrivals) {
+        let Flight { at, overtaken, befalls } = flight;
+        if !overtaken {
+            self.take_held(at, end, arrivals);
+        }
+        for _ in 0..befalls.copies() {
+            if overtaken {
+                // Counted as those that the receiver takes at once.
+                self.wire_bytes += if at < end { u64::from(packet.bytes) } else { 0 };
+                let behind = self.held.partition_point(|held| held.0 <= at);
+                self.held.insert(behind, (at, *packet));
+            } else {
+                self.receive(packet, at, end, arrivals);
+            }
+        }
+    }
+
+    /// The receiver takes packets that were held back and arrive by `now`.
+    fn take_held(&mut self, now: Time, end: Time, arrivals: &mut Arrivals) {
+        while let Some(&(at, packet)) = self.held.front().filter(|held| held.0 <= now) {
+            self.held.pop_front();
+            self.wire_bytes -= if at < end { u64::from(packet.bytes) } else { 0 };
+            self.receive(&packet, at, end, arrivals);
+        }
+    }
+
+    /// The receiver does what is due by `now`.
     #[inline]
-    pub(crate) fn returned(&mut self, packet: &Packet, at: Time, arrivals: &mut Arrivals) {
+    pub(crate) fn settle(&mut self, index: u32, now: Time, end: Time, arrivals: &mut Arrivals) {
+        if !self.held.is_empty() {
+            self.take_held(now, end, arrivals);
+        }
+        self.acknowledge_late(index, now, arrivals);
+    }
+
+    /// `copies` of the packet of an acknowledgement reach the sender at `at`.
+    #[inline]
+    pub(crate) fn returned(&mut self, packet: &Packet, at: Time, copies: u32, arrivals: &mut Arrivals) {
         let place = packet.seq.wrapping_sub(self.first_ack) as usize;
         // More have overtaken it than are kept.
         let Some(&(ack, blocks)) = self.acks_returning.get(place) else { return };
@@ -103,7 +143,9 @@ impl FarEnd {
         let gone = (place + 1).saturating_sub(self.overtaken);
         self.acks_returning.drain(..gone);
         self.first_ack = self.first_ack.wrapping_add(gone as u32);
-        self.await_late_ack(packet.flow, at, &ack, blocks, arrivals);
+        for _ in 0..copies {
+            self.await_late_ack(packet.flow, at, &ack, blocks, arrivals);
+        }
     }
 
     /// A delayed acknowledgement leaves if it is due by `now`.
@@ -154,8 +196,15 @@ impl FarEnd {
     fn await_ack(&mut self, index: u32, at: Time, ack: Ack, blocks: Blocks, arrivals: &mut Arrivals) {
         self.last_ack = at;
         if !arrivals.push(self.way, index, at, ack, blocks) {
-            self.late_acks.push_back((at, ack, blocks));
+            self.keep_ack(at, ack, blocks);
         }
+    }
+
+    /// The acknowledgement overtakes others, or comes before one of a later flow.
+    #[cold]
+    fn keep_ack(&mut self, at: Time, ack: Ack, blocks: Blocks) {
+        let behind = self.late_acks.partition_point(|late| late.0 <= at);
+        self.late_acks.insert(behind, (at, ack, blocks));
     }
 
     /// The same for one that does not leave as a packet arrives: apart, so that those that do are made where they lie.
@@ -174,6 +223,9 @@ impl FarEnd {
         }
         if let Some(returning) = self.returning.front() {
             next = next.min(returning.0);
+        }
+        if let Some(held) = self.held.front() {
+            next = next.min(held.0);
         }
         next
     }

@@ -100,6 +100,9 @@ impl Flow {
     #[inline]
     fn forward(&mut self, mut packet: Packet, link: &mut Link, now: Time, end: Time, arrivals: &mut Arrivals) -> bool {
         self.leave(&mut packet, link);
+        if link.is_impaired() {
+            return self.launch(packet, link, now, end, arrivals);
+        }
         if usize::from(packet.hop) < self.links_of(&packet).len() {
             let previous = link.pipe.back().map(|p| p.0);
             let at = link.arrival(now, || previous);
@@ -121,11 +124,34 @@ impl Flow {
         }
     }
 
+    /// The same over the impaired wire of `link`. Packets in propagation to a further link are sorted by arrival.
+    #[cold]
+    fn launch(&mut self, packet: Packet, link: &mut Link, now: Time, end: Time, arrivals: &mut Arrivals) -> bool {
+        let flight = link.launch(&packet, now);
+        let is_last = usize::from(packet.hop) == self.links_of(&packet).len();
+        if flight.befalls.corrupted {
+            link.discard(packet);
+        } else if !is_last {
+            let behind = link.pipe.partition_point(|flying| flying.0 <= flight.at);
+            for _ in 0..flight.befalls.copies() {
+                link.pipe.insert(behind, (flight.at, packet));
+            }
+        } else if packet.is_ack {
+            self.far_end.returned(&packet, flight.at, flight.befalls.copies(), arrivals);
+        } else {
+            if self.log.is_some() && flight.at < end {
+                self.log_arrival(&packet, flight.at);
+            }
+            self.far_end.land(&packet, flight, end, arrivals);
+        }
+        is_last && !packet.is_ack
+    }
+
     /// A packet reaches the end of its path at `at`. Returns whether the receiver is there.
     #[inline]
     fn arrive(&mut self, packet: &Packet, at: Time, end: Time, arrivals: &mut Arrivals) -> bool {
         if packet.is_ack {
-            self.far_end.returned(packet, at, arrivals);
+            self.far_end.returned(packet, at, 1, arrivals);
             return false;
         }
         if self.log.is_some() && at < end {
@@ -370,7 +396,7 @@ impl Sim {
             Stop::Decision(_) => self.now,
         };
         for link in &mut self.links {
-            link.settle(past);
+            link.catch_up(past);
         }
         stop
     }
@@ -419,14 +445,9 @@ impl Sim {
         if link.departs() <= self.now {
             if let Some(packet) = link.depart(self.now) {
                 let number = packet.flow;
-                let flow = &mut self.flows[packet.flow as usize];
-                if link.is_impaired() {
-                    launch(packet, flow, link, self.now);
-                } else {
-                    let taken = flow.forward(packet, link, self.now, self.end, &mut self.arrivals);
-                    self.forwarded_packets += u64::from(taken);
-                    self.expect_answer(number);
-                }
+                let flow = &mut self.flows[number as usize];
+                self.forwarded_packets += u64::from(flow.forward(packet, link, self.now, self.end, &mut self.arrivals));
+                self.expect_answer(number);
             }
         }
         let link = &self.links[index];
@@ -447,20 +468,14 @@ impl Sim {
         }
     }
 
-    /// Passes packets that have propagated from link `index` to further links, and over an impaired wire to their ends.
+    /// Passes packets that have propagated from link `index` to further links.
     fn drain_pipe(&mut self, index: usize) {
         while let Some(&(at, packet)) = self.links[index].pipe.front() {
             if at > self.now {
                 break;
             }
             self.links[index].pipe.pop_front();
-            let flow = &mut self.flows[packet.flow as usize];
-            if usize::from(packet.hop) < flow.links_of(&packet).len() {
-                self.enter(packet);
-            } else {
-                self.forwarded_packets += u64::from(flow.arrive(&packet, at, self.end, &mut self.arrivals));
-                self.expect_answer(packet.flow);
-            }
+            self.enter(packet);
         }
     }
 
@@ -515,7 +530,7 @@ impl Sim {
                 setting.apply(flow.sender.controller());
             }
         }
-        flow.far_end.acknowledge_late(index as u32, now, &mut self.arrivals);
+        flow.far_end.settle(index as u32, now, self.end, &mut self.arrivals);
         while self.hear(index) {}
         if !self.flows[index].far_end.returning.is_empty() {
             self.return_acks(index);
@@ -621,9 +636,12 @@ impl Sim {
         let first = flow.path[0] as usize;
         let (link, Flow { sender, far_end, log, .. }) = (&mut links[first], flow);
         let probe = if timers { sender.on_timer(*now) } else { None };
-        match (link.keeps_timetable(), link.is_routed()) {
+        match (link.keeps_timetable(), link.is_special()) {
             (true, false) => sender.send(*now, probe, booker::<false>(link, index, far_end, *now, *end, arrivals)),
-            (true, true) => sender.send(*now, probe, booker::<true>(link, index, far_end, *now, *end, arrivals)),
+            (true, true) if link.is_routed() => {
+                sender.send(*now, probe, booker::<true>(link, index, far_end, *now, *end, arrivals));
+            }
+            (true, true) => sender.send(*now, probe, launcher(link, index, far_end, *now, *end, arrivals)),
             (false, _) => {
                 match log {
                     Some(log) => sender.send(*now, probe, logger(log, link, index, far_end.header_bytes, *now)),
@@ -632,17 +650,6 @@ impl Sim {
                 link_turns.set(first, Turn::new(links[first].next_time(), first as u32));
             }
         }
-    }
-}
-
-/// A packet of `flow` sets out at `now` over the impaired wire of `link`. Those in propagation are sorted by arrival.
-#[cold]
-fn launch(mut packet: Packet, flow: &mut Flow, link: &mut Link, now: Time) {
-    flow.leave(&mut packet, link);
-    let Some((packet, at, twice)) = link.launch(packet, now) else { return };
-    for _ in 0..=u8::from(twice) {
-        let behind = link.pipe.partition_point(|flying| flying.0 <= at);
-        link.pipe.insert(behind, (at, packet));
     }
 }
 
@@ -699,6 +706,24 @@ fn booker<'a, const ROUTED: bool>(
         let mut packet = packet(&e, flow, far_end.header_bytes, now);
         if let Some(at) = link.book::<ROUTED>(&mut packet, now, far_end.last_arrival, end) {
             far_end.receive(&packet, at, end, arrivals);
+        }
+    }
+}
+
+/// The same for a link with an impaired wire.
+#[inline]
+fn launcher<'a>(
+    link: &'a mut Link,
+    flow: usize,
+    far_end: &'a mut FarEnd,
+    now: Time,
+    end: Time,
+    arrivals: &'a mut Arrivals,
+) -> impl FnMut(Emission) + 'a {
+    move |e: Emission| {
+        let packet = packet(&e, flow, far_end.header_bytes, now);
+        if let Some(flight) = link.book_impaired(&packet, now, end) {
+            far_end.land(&packet, flight, end, arrivals);
         }
     }
 }

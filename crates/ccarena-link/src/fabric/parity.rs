@@ -23,6 +23,16 @@ fn links() -> Vec<Value> {
         one(&cellular, json!({"jitter_ms": 1, "loss": 0.01})),
         one(&constant, json!({"loss": {"type": "gilbert_elliott", "p": 0.005, "r": 0.3, "loss_bad": 0.9}})),
         one(&cellular, json!({"loss": {"type": "slots", "slot_ms": 20, "probability": 0.02}})),
+        one(
+            &cellular,
+            json!({"delay_ms": {"steps": [{"at_s": 0, "delay_ms": 20}, {"at_s": 2, "delay_ms": 60},
+            {"at_s": 3, "delay_ms": 5}, {"at_s": 3.01, "delay_ms": 25}]}, "jitter_ms": 0.5}),
+        ),
+        one(
+            &constant,
+            json!({"delay_ms": {"steps": [{"at_s": 0, "delay_ms": 40}, {"at_s": 1, "delay_ms": 15},
+            {"at_s": 4, "delay_ms": 35}, {"at_s": 4.5, "delay_ms": 0.5}], "keep_order": false}, "duplicate": 0.01}),
+        ),
         one(&constant, json!({"reorder": {"probability": 0.05, "late_ms": 4}})),
         one(&constant, json!({"duplicate": 0.05, "jitter_ms": 2})),
         one(&constant, json!({"corrupt": {"probability": 0.01, "correlation": 0.5}})),

@@ -15,6 +15,7 @@ use super::{
     AckPolicy, App, Change, Flow, Foreign, Link, Outages, QuicAcks, Record, Scenario, VERSION, foreign, own, write,
 };
 use crate::cellular;
+use crate::delays::MAX_DELAY_MS;
 use crate::queues::{self, Kind, LIMITS, Limit, LimitRule, QueueSpec};
 use crate::reshape::{self, Reshape};
 use crate::routers::{self, RouterSpec};
@@ -31,7 +32,6 @@ const ANY: f64 = 1e15;
 const MAX_NAME: usize = 100;
 /// Flows whose ends are programs of others: each is two processes at least.
 const MAX_PROGRAMS: u32 = 64;
-const MAX_DELAY_MS: f64 = 100_000.0;
 const MAX_MIN_RTO_MS: f64 = 60_000.0;
 /// Largest offloaded packet.
 const MAX_BURST_BYTES: u32 = 65_536;
@@ -79,11 +79,13 @@ fn link(at: &At<'_>, index: usize) -> Result<Link> {
     let own = ["name", "service", "queue", "delay_ms", "jitter_ms", "wakes_ms", "loss", "outages", "router"];
     let o = at.object(&[&own[..], links::IMPAIRMENTS].concat())?;
     let default = Link::default();
+    let (delay, varies) = o.or("delay_ms", (default.delay, None), links::delay)?;
     Ok(Link {
         name: o.or("name", format!("link{index}"), name)?,
         service: service(&o.require("service", "the link's service, such as {type: constant, rate_mbps: 48}")?)?,
         queue: o.or("queue", default.queue, queue)?,
-        delay: o.or("delay_ms", default.delay, |at| at.millis(0.0, MAX_DELAY_MS))?,
+        delay,
+        varies,
         jitter: o.or("jitter_ms", default.jitter, |at| at.millis(0.0, MAX_DELAY_MS))?,
         wakes: o.or("wakes_ms", default.wakes, |at| at.millis(0.0, MAX_DELAY_MS))?,
         loss: o.or("loss", default.loss, links::loss)?,

@@ -5,6 +5,7 @@ use ccarena_cc::types::{Dur, Rate, Requirement, Time};
 use serde_json::{Map, Value, json};
 
 use super::{AckPolicy, App, Flow, Link, Scenario, VERSION, foreign, own};
+use crate::delays::DelaySpec;
 use crate::impairments::{Chance, ImpairmentsSpec};
 use crate::losses::LossSpec;
 use crate::queues::{Limit, Params, QueueSpec};
@@ -34,7 +35,7 @@ fn link(l: &Link) -> Value {
         "name": l.name,
         "service": service(&l.service),
         "queue": queue(&l.queue),
-        "delay_ms": l.delay.as_millis_f64(),
+        "delay_ms": l.varies.as_ref().map_or_else(|| json!(l.delay.as_millis_f64()), DelaySpec::write),
         "jitter_ms": l.jitter.as_millis_f64(),
         "wakes_ms": l.wakes.as_millis_f64(),
         "loss": loss(&l.loss),

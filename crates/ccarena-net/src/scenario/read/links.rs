@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use ccarena_cc::reader::{At, Object, Result};
+use ccarena_cc::types::Dur;
 
+use crate::delays::{DelaySpec, MAX_DELAY_MS};
 use crate::impairments::{Chance, ImpairmentsSpec, Reorder};
 use crate::losses::{self, LossSpec};
 
@@ -12,6 +14,17 @@ pub const IMPAIRMENTS: &[&str] = &["reorder", "duplicate", "corrupt"];
 
 /// Longest time for which a packet stays behind: a minute.
 const MAX_LATE_MS: f64 = 60_000.0;
+
+/// Reads the least delay, and its variation if it is no number.
+pub fn delay(at: &At<'_>) -> Result<(Dur, Option<DelaySpec>)> {
+    if at.value.is_object() {
+        return DelaySpec::read(at).map(|varies| (varies.least(), Some(varies)));
+    }
+    match at.value.as_f64() {
+        Some(ms) if (0.0..=MAX_DELAY_MS).contains(&ms) => Ok((at.millis(0.0, MAX_DELAY_MS)?, None)),
+        _ => at.fail(format!("a number from 0 to {MAX_DELAY_MS}, or {{steps: [{{at_s, delay_ms}}, ...]}}")),
+    }
+}
 
 /// Reads a loss process; a number is the probability of independent loss.
 pub fn loss(at: &At<'_>) -> Result<LossSpec> {

@@ -1,0 +1,30 @@
+//! Delays by time: each from its time on.
+
+use ccarena_cc::reader::{At, Result};
+use ccarena_cc::types::{Dur, Time};
+use serde_json::{Value, json};
+
+use super::{MAX_DELAY_MS, Process};
+use crate::stepped::Stepped;
+
+/// Each delay from its time on; the first at time zero, times increasing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Steps(Vec<(Dur, Dur)>);
+
+impl Process for Steps {
+    const NAME: &'static str = "steps";
+
+    fn read(at: &At<'_>) -> Result<Self> {
+        let steps = at.stepped("delay_ms", "a delay in ms", |at| at.millis(0.0, MAX_DELAY_MS))?;
+        Ok(Self(steps.into_iter().map(|(from, delay)| (from.since(Time::ZERO), delay)).collect()))
+    }
+
+    fn write(&self) -> Value {
+        let step = |(from, delay): &(Dur, Dur)| json!({"at_s": from.as_secs_f64(), "delay_ms": delay.as_millis_f64()});
+        self.0.iter().map(step).collect()
+    }
+
+    fn stepped(&self) -> Stepped<Dur> {
+        Stepped::new(self.0.as_slice(), None, Dur::ZERO)
+    }
+}

@@ -1,0 +1,150 @@
+//! Quantities that are constant between steps, once or in a loop.
+
+use std::sync::Arc;
+
+use ccarena_cc::types::{Dur, Time};
+
+/// Values by time, each from its time on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stepped<V> {
+    /// Times from the beginning, increasing, the first at zero.
+    rows: Arc<[(Dur, V)]>,
+    /// Time after which it begins again; never if none.
+    period: Option<Dur>,
+    /// Time from the beginning at which a run starts.
+    offset: Dur,
+}
+
+/// A value, and when it holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step<V> {
+    /// Number of the step.
+    pub index: u64,
+    /// Value.
+    pub value: V,
+    /// First time at which it holds, in times of the run.
+    pub from: Time,
+    /// First time at which it no longer holds.
+    pub until: Time,
+}
+
+impl<V: Copy> Stepped<V> {
+    /// Returns the values of `rows`, whose times increase from zero. With a `period` above the last time they begin again
+    /// after it, and a run starts at `offset`.
+    #[must_use]
+    pub fn new(rows: impl Into<Arc<[(Dur, V)]>>, period: Option<Dur>, offset: Dur) -> Self {
+        Self { rows: rows.into(), period: period.filter(|p| *p > Dur::ZERO), offset }
+    }
+
+    /// Returns all values of one pass.
+    pub fn values(&self) -> impl Iterator<Item = V> {
+        self.rows.iter().map(|row| row.1)
+    }
+
+    /// Returns the number of the step in force at `now`.
+    #[must_use]
+    pub fn index(&self, now: Time) -> u64 {
+        let at = Dur(now.0) + self.offset;
+        let (pass, rest) = self.period.map_or((0, at), |p| (at.0 / p.0, Dur(at.0 % p.0)));
+        let within = self.rows.partition_point(|row| row.0 <= rest).saturating_sub(1);
+        pass * self.rows.len() as u64 + within as u64
+    }
+
+    /// Returns step number `index`; none after the last one.
+    #[must_use]
+    pub fn step(&self, index: u64) -> Option<Step<V>> {
+        let (_, value) = self.row(index)?;
+        let until = self.start(index + 1).unwrap_or(Time::NEVER);
+        Some(Step { index, value, from: self.start(index)?, until })
+    }
+
+    fn row(&self, index: u64) -> Option<(u64, V)> {
+        let count = self.rows.len() as u64;
+        let pass = index.checked_div(count)?;
+        let (from, value) = self.rows.get((index % count) as usize).copied()?;
+        match self.period {
+            None if pass > 0 => None,
+            period => Some((pass.checked_mul(period.map_or(0, |p| p.0))?.checked_add(from.0)?, value)),
+        }
+    }
+
+    /// Returns when a step begins, in times of the run.
+    fn start(&self, index: u64) -> Option<Time> {
+        self.row(index).map(|(at, _)| Time(at.saturating_sub(self.offset.0)))
+    }
+}
+
+/// Reader of a [`Stepped`] quantity at times that do not go back.
+#[derive(Clone, Debug)]
+pub struct Cursor<V> {
+    stepped: Stepped<V>,
+    step: Option<Step<V>>,
+}
+
+impl<V: Copy> Cursor<V> {
+    /// Returns a reader at the beginning.
+    #[must_use]
+    pub fn new(stepped: Stepped<V>) -> Self {
+        let step = stepped.step(stepped.index(Time::ZERO));
+        Self { stepped, step }
+    }
+
+    /// Returns the value at `now`, none if there are no values, and whether the step is another than before.
+    #[inline]
+    pub fn at(&mut self, now: Time) -> (Option<V>, bool) {
+        let moves = self.step.is_some_and(|step| now >= step.until);
+        if moves {
+            self.step = self.stepped.step(self.stepped.index(now));
+        }
+        (self.step.map(|step| step.value), moves)
+    }
+
+    /// Returns the steps after the present one.
+    pub fn later(&self) -> impl Iterator<Item = Step<V>> {
+        let next = self.step.map_or(u64::MAX, |step| step.index + 1);
+        (next..).map_while(|index| self.stepped.step(index))
+    }
+
+    /// Returns all values of one pass.
+    pub fn values(&self) -> impl Iterator<Item = V> {
+        self.stepped.values()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn steps_hold_from_their_time_on_and_loop() {
+        let rows = [(Dur(0), 'a'), (Dur(10), 'b'), (Dur(15), 'c')];
+        let read = |stepped: Stepped<char>, times: &[u64]| {
+            let mut cursor = Cursor::new(stepped);
+            times.iter().map(|&at| cursor.at(Time(at)).0.unwrap()).collect::<String>()
+        };
+        assert_eq!(read(Stepped::new(rows, None, Dur(0)), &[0, 9, 10, 14, 15, 1000]), "aabbcc");
+        assert_eq!(read(Stepped::new(rows, Some(Dur(20)), Dur(0)), &[0, 10, 19, 20, 30, 35, 45]), "abcabca");
+        assert_eq!(read(Stepped::new(rows, Some(Dur(20)), Dur(12)), &[0, 2, 3, 8, 18, 28]), "bbcaba");
+    }
+
+    proptest! {
+        /// Steps are adjacent, and each holds where its number says so.
+        #[test]
+        fn steps_cover_time(gaps in prop::collection::vec(1_u64..50, 1..8), looped: bool, offset in 0_u64..300) {
+            let mut at = 0;
+            let rows: Vec<(Dur, usize)> = gaps.iter().enumerate().map(|(i, gap)| { let row = (Dur(at), i); at += gap; row }).collect();
+            let stepped = Stepped::new(rows, looped.then_some(Dur(at)), Dur(offset));
+            let mut cursor = Cursor::new(stepped.clone());
+            for now in 0..400 {
+                let step = stepped.step(stepped.index(Time(now))).unwrap();
+                prop_assert!(step.from <= Time(now) && Time(now) < step.until, "{:?} at {}", step, now);
+                prop_assert_eq!(cursor.at(Time(now)).0, Some(step.value));
+                if let Some(next) = cursor.later().next() {
+                    prop_assert_eq!(next.from, step.until);
+                }
+            }
+        }
+    }
+}
