@@ -447,8 +447,8 @@ FIGURES: dict[str, Figure] = {
     ),
     "loss_share": Figure(
         "Loss", "share", 5,
-        "Packets that queues of the path dropped, or that links lost at random, in an outage or by a policer, or damaged, "
-        "over those that came (Pantheon).",
+        "Packets that queues of the path dropped, or that links lost at random, in an outage or by a policer, or "
+        "damaged, over those that came (Pantheon).",
         _loss("loss_share"), of=frozenset({"flow", "link"}), **_SHARE,
     ),
     "queue_drop_share": Figure(
