@@ -26,7 +26,12 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 _Made = TypeVar("_Made")
 
-_OF_ITS_STACK = frozenset({"retransmitted_packets", "lost_packets", "timeouts", "decisions"})
+_OF_ITS_STACK = frozenset(
+    {
+        *("retransmitted_packets", "lost_packets", "timeouts", "decisions"),
+        *("reordered", "spurious_retransmits", "undone_recoveries"),
+    }
+)
 """Counters of a sender that no packet on the link tells."""
 
 PACKETS = "packets"

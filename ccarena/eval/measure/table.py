@@ -209,7 +209,6 @@ def _losses(s: Subject) -> dict[str, float]:
     counts = [s.of_link.get(f"{what}_packets") for what in ("dropped", "lost", "delivered")]
     dropped, lost, delivered = (math.nan if count is None else count for count in counts)
     damaged = s.of_link.get("corrupted_packets", 0)
-    lost += s.of_link.get("policed_packets", 0)
     return loss_shares(dropped, lost + damaged, delivered - damaged)
 
 
@@ -447,8 +446,8 @@ FIGURES: dict[str, Figure] = {
     ),
     "loss_share": Figure(
         "Loss", "share", 5,
-        "Packets that queues of the path dropped, or that links lost at random, in an outage or by a policer, or "
-        "damaged, over those that came (Pantheon).",
+        "Packets that queues of the path dropped, or links lost at random or in an outage or damaged, over those that "
+        "came (Pantheon).",
         _loss("loss_share"), of=frozenset({"flow", "link"}), **_SHARE,
     ),
     "queue_drop_share": Figure(
@@ -582,6 +581,15 @@ FIGURES: dict[str, Figure] = {
             ("retransmitted_packets", "Retransmitted", "packets", 0, "Retransmissions."),
             ("lost_packets", "Lost", "packets", 0, "Packets that the sender considered lost."),
             ("timeouts", "Timeouts", "times", 0, "Retransmission timeouts."),
+            ("reordered", "Reordered", "times", 0, "Acknowledgements that told the sender of packets out of order."),
+            (
+                "spurious_retransmits", "Spurious", "packets", 0,
+                "Retransmissions of what the receiver had already, as its acknowledgements say (D-SACK, RFC 2883).",
+            ),
+            (
+                "undone_recoveries", "Undone", "times", 0,
+                "Recoveries that proved needless, so that the sender undid the reduction of its window.",
+            ),
             ("rtt_min_ms", "Least RTT", "ms", 2, "Least RTT sample of the sender."),
             ("rtt_mean_ms", "Mean RTT", "ms", 2, "Mean RTT sample of the sender."),
         )

@@ -4,6 +4,7 @@ mod error;
 mod foreign;
 mod plan;
 mod result;
+mod undone;
 
 use std::fs;
 use std::io::Write;
@@ -89,6 +90,7 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
     let programs = programs.start(zero_ns)?;
     let traffic = traffic.start(zero_ns)?;
     control.run(inbox, frames, &traffic)?;
+    let undone = network.namespace(End::Senders).run(undone::here)?;
     let (sent, received) = traffic.stop()?;
     let problems = programs.stop()?;
     control.finish()?;
@@ -99,6 +101,9 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
     let machine = MachineResult { bridge: Some(control.record(datapath_cpu_s)), ..machine };
     let mut links = outcome.links;
     let mut flows = flows(scenario, &plans, sent, received, &mut control);
+    if let [flow] = flows.as_mut_slice() {
+        flow.undone_recoveries = flow.undone_recoveries.or(undone);
+    }
     for (index, problem) in problems {
         let seen = outcome.seen.get_mut(index).and_then(Option::take);
         flows[index] = live::programs::result(scenario, index, seen, problem);

@@ -259,6 +259,10 @@ fn record(
         delivered_bytes: received.payload_bytes,
         wire_bytes: received.wire_bytes,
         duplicate_packets: 0,
+        // QUIC repeats data in new packets, and the stack does not tell of lost ones that arrive after all.
+        reordered: None,
+        spurious_retransmits: None,
+        undone_recoveries: Some(totals.undone_recoveries),
         rtt_min_ms: totals.rtt_min.map(ccarena_cc::Dur::as_millis_f64),
         rtt_mean_ms: mean.map(ccarena_cc::Dur::as_millis_f64),
         completion_s: sent.completion.iter().map(|d| d.as_secs_f64()).collect(),

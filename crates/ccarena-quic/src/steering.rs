@@ -65,6 +65,8 @@ pub struct Totals {
     pub timeouts: u64,
     /// Reductions for ECN echoes.
     pub ecn_reductions: u64,
+    /// Congestion events that proved spurious: everything lost at one has arrived.
+    pub undone_recoveries: u64,
     /// Smallest RTT.
     pub rtt_min: Option<Dur>,
     /// Sum and number of RTT samples, the peer's delay taken off.
@@ -427,6 +429,7 @@ impl State {
     /// Tells the controller of an acknowledgement, a loss, or both.
     fn tell(&mut self, news: &mut News, now: Time, before: Dur) {
         if news.spurious {
+            self.totals.undone_recoveries += 1;
             self.driver.controller.on_spurious_loss(now);
         }
         if let Some(packets) = self.driver.controller.packet_tracker() {

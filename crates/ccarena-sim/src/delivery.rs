@@ -28,6 +28,12 @@ pub struct Delivery {
     /// Some segment is newly covered selectively (`FLAG_DATA_SACKED`).
     pub sacked: bool,
     pub retransmitted_acked: bool,
+    /// First never-retransmitted segments that it covers cumulatively and selectively.
+    pub lowest_acked: u32,
+    pub lowest_sacked: u32,
+    /// Segments that the receiver reports as duplicates, and whether the last tail-loss probe is one (`FLAG_DSACK_TLP`).
+    pub duplicates: u32,
+    pub probe_duplicate: bool,
     /// A never-retransmitted segment before `high` is covered (`FLAG_ORIG_SACK_ACKED`).
     pub original: bool,
     high: u32,
@@ -53,6 +59,10 @@ impl Delivery {
             last_sacked: Time::NEVER,
             sacked: false,
             retransmitted_acked: false,
+            lowest_acked: u32::MAX,
+            lowest_sacked: u32::MAX,
+            duplicates: 0,
+            probe_duplicate: false,
             original: false,
             high,
             echo,
@@ -69,6 +79,12 @@ impl Delivery {
         if self.newest.is_none_or(|(n, s)| (segment.sent, seq) > (n.sent, s)) {
             self.newest = Some((*segment, seq));
         }
+    }
+
+    /// Segments delivered, needless retransmissions among them.
+    #[inline]
+    pub fn delivered(&self) -> u32 {
+        self.packets + self.duplicates
     }
 
     fn advance(&mut self, seq: u32, segment: &Segment) {
@@ -91,6 +107,7 @@ impl Delivery {
             self.retransmitted_acked = true;
         } else {
             self.last_acked = segment.sent;
+            self.lowest_acked = self.lowest_acked.min(seq);
             if self.first_acked == Time::NEVER {
                 self.first_acked = segment.sent;
             }
@@ -104,6 +121,7 @@ impl Delivery {
         self.sacked = true;
         if !segment.ever_retransmitted() {
             self.last_sacked = segment.sent;
+            self.lowest_sacked = self.lowest_sacked.min(seq);
             if self.first_sacked == Time::NEVER {
                 self.first_sacked = segment.sent;
             }

@@ -17,6 +17,7 @@ pub mod packet;
 pub mod privileged;
 pub mod receiver;
 mod reduction;
+pub mod reordering;
 mod result;
 pub mod rollout;
 mod rtt;

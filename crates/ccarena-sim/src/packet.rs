@@ -102,7 +102,7 @@ impl Carried for Packet {
 /// A link that carries packets.
 pub type Link = ccarena_net::Link<Packet>;
 
-/// Selectively acknowledged blocks, the most recent first.
+/// Selectively acknowledged blocks, the most recent first; before them that of a duplicate, if one is reported.
 pub type Blocks = [Block; SACK_BLOCKS];
 
 /// An acknowledgement. Its blocks, if it has any, are kept apart: most have none.
@@ -112,7 +112,7 @@ pub struct Ack {
     pub cumulative: u32,
     /// Number of valid blocks.
     pub sacked: u8,
-    /// A segment had arrived before (D-SACK, RFC 2883).
+    /// The first block is of a segment that had arrived before (D-SACK, RFC 2883).
     pub duplicate: bool,
     /// A mark is echoed (the ECE flag of RFC 3168 §6.1.3).
     pub echo_congestion: bool,

@@ -94,6 +94,8 @@ impl Window {
 #[derive(Debug)]
 pub struct Receiver {
     next: u32,
+    /// The next segment expected as the last acknowledgement says it (`rcv_wup`).
+    acknowledged: u32,
     /// Blocks received beyond `next`, in order, disjoint and not adjacent.
     beyond: Vec<Block>,
     /// A segment of each recently changed block, the latest first.
@@ -114,7 +116,8 @@ pub struct Receiver {
     /// Acknowledgements since `next` last moved, and those of them held back.
     repeated: u32,
     compressed: u32,
-    duplicate: bool,
+    /// The last segment that had been received before, if no acknowledgement has said so (`rx_opt.duplicate_sack`).
+    duplicate: Option<u32>,
     window: Window,
     last_arrival: Time,
     /// Timestamp to echo: of the segment that last advanced the left edge of the acknowledged window.
@@ -142,6 +145,7 @@ impl Receiver {
     pub fn new(mss: u32, sack: bool, delayed: bool) -> Self {
         Self {
             next: 0,
+            acknowledged: 0,
             beyond: Vec::new(),
             recent: Vec::new(),
             sack,
@@ -155,7 +159,7 @@ impl Receiver {
             unacknowledged: 0,
             repeated: 0,
             compressed: 0,
-            duplicate: false,
+            duplicate: None,
             window: Window::new(mss),
             last_arrival: Time::NEVER,
             echo: Time::ZERO,
@@ -214,11 +218,11 @@ impl Receiver {
         if packet.seq != self.next || !self.beyond.is_empty() {
             return self.on_out_of_order(packet, payload, now);
         }
-        self.next += 1;
         self.goodput_bytes += u64::from(payload);
-        if self.unacknowledged == 0 {
+        if self.next == self.acknowledged {
             self.echo = packet.sent;
         }
+        self.next += 1;
         self.unacknowledged += 1;
         if now.since(self.window.round_start) >= packet.rtt.smoothed {
             self.end_round(now, 0, packet.rtt);
@@ -278,14 +282,19 @@ impl Receiver {
         let known = self.beyond.get(at).is_some_and(|b| b.0 <= seq);
         if seq < self.next || known {
             self.duplicates += u64::from(payload > 0);
-            self.duplicate = true;
-            self.quick = self.quick.max(self.quick_most);
-            return true;
+            self.duplicate = self.sack.then_some(seq);
+            if seq < self.next || self.quic.is_some() {
+                self.quick = self.quick.max(self.quick_most);
+                return true;
+            }
+        } else {
+            self.goodput_bytes += u64::from(payload);
         }
-        self.goodput_bytes += u64::from(payload);
         let mut older = false;
-        if seq == self.next {
-            if self.unacknowledged == 0 {
+        if known {
+            older = self.renew(self.beyond[at], seq);
+        } else if seq == self.next {
+            if self.next == self.acknowledged {
                 self.echo = packet.sent;
             }
             self.next += 1;
@@ -336,8 +345,7 @@ impl Receiver {
         }
     }
 
-    /// True unless one of the [`BLOCKS_EXPECTED`] most recent blocks grows: what acknowledgements that are held back say
-    /// would be forgotten, so that they leave (`tcp_sack_new_ofo_skb`).
+    /// Books a new segment beyond a gap; the block at `at` is the first after it. As [`renew`](Self::renew).
     fn insert(&mut self, at: usize, seq: u32) -> bool {
         let joins_left = at > 0 && self.beyond[at - 1].1 == seq;
         let joins_right = self.beyond.get(at).is_some_and(|b| b.0 == seq + 1);
@@ -360,6 +368,13 @@ impl Receiver {
                 (seq, seq + 1)
             }
         };
+        self.renew(block, seq)
+    }
+
+    /// The block of segment `seq` becomes the most recent one. True unless it was one of the [`BLOCKS_EXPECTED`] most
+    /// recent: what acknowledgements that are held back say would be forgotten, so that they leave
+    /// (`tcp_sack_new_ofo_skb`).
+    fn renew(&mut self, block: Block, seq: u32) -> bool {
         let known = self.recent.iter().position(|s| (block.0..block.1).contains(s));
         let position = known.unwrap_or(self.recent.len());
         self.recent.retain(|s| !(block.0..block.1).contains(s));
@@ -371,22 +386,23 @@ impl Receiver {
     /// The acknowledgement that leaves now; if it has blocks, those are the [`blocks`](Self::blocks).
     #[inline(always)]
     pub fn acknowledge(&mut self) -> Ack {
+        self.acknowledged = self.next;
         self.unacknowledged = 0;
         self.compressed = 0;
         self.ack_due = Time::NEVER;
         self.reduction_heard = false;
         self.quick = self.quick.saturating_sub(1);
-        let duplicate = std::mem::take(&mut self.duplicate) && self.sack;
+        let duplicate = self.duplicate.take();
         let before = std::mem::replace(&mut self.later_said, self.later);
         let signal = match self.later {
             0 => self.signal.echo(),
             packets => Signal::Later { packets, fresh: packets.wrapping_sub(before) },
         };
-        let sacked = if self.beyond.is_empty() { 0 } else { self.write_blocks(duplicate) };
+        let sacked = if self.beyond.is_empty() && duplicate.is_none() { 0 } else { self.write_blocks(duplicate) };
         Ack {
             cumulative: self.next,
             sacked,
-            duplicate,
+            duplicate: duplicate.is_some(),
             echo_congestion: self.echo_congestion,
             echo: self.echo,
             signal,
@@ -394,19 +410,23 @@ impl Receiver {
         }
     }
 
-    /// The most recently changed blocks; how many, which is one less beside a D-SACK.
+    /// Writes a duplicate's block (D-SACK, RFC 2883 §4), and then the most recently changed ones; how many in all.
     #[cold]
-    fn write_blocks(&mut self, duplicate: bool) -> u8 {
-        let mut sacked = 0;
-        let most = if self.sack { SACK_BLOCKS - usize::from(duplicate) } else { 0 };
-        for &seq in self.recent.iter().take(most) {
+    fn write_blocks(&mut self, duplicate: Option<u32>) -> u8 {
+        let mut written = 0;
+        if let Some(seq) = duplicate {
+            self.blocks[0] = (seq, seq + 1);
+            written = 1;
+        }
+        let room = if self.sack { SACK_BLOCKS - usize::from(written) } else { 0 };
+        for &seq in self.recent.iter().take(room) {
             let at = self.beyond.partition_point(|b| b.1 <= seq);
             if let Some(&block) = self.beyond.get(at) {
-                self.blocks[usize::from(sacked)] = block;
-                sacked += 1;
+                self.blocks[usize::from(written)] = block;
+                written += 1;
             }
         }
-        sacked
+        written
     }
 
     /// Next segment expected.
@@ -531,8 +551,12 @@ mod tests {
         assert_eq!(r.ack_due, Time(9) + COMPRESSED);
         r.on_timer();
         assert_eq!(r.blocks[0], (101, 111));
-        let ack = receive(&mut r, &packet(105), Time(10)).expect("a duplicate is acknowledged at once");
-        assert!(ack.duplicate);
+        // So is a duplicate behind the gap; one before it is acknowledged at once.
+        assert!(receive(&mut r, &packet(105), Time(10)).is_none());
+        assert_eq!((r.on_timer().duplicate, r.blocks[..2].to_vec()), (true, vec![(105, 106), (101, 111)]));
+        let ack = receive(&mut r, &packet(50), Time(11)).expect("a duplicate of what was acknowledged");
+        assert_eq!((ack.duplicate, ack.sacked, r.blocks[..2].to_vec()), (true, 2, vec![(50, 51), (101, 111)]));
+        assert_eq!(r.duplicates, 2);
     }
 
     #[test]

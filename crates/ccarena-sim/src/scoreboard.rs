@@ -53,6 +53,13 @@ impl Segment {
         self.flags & APP_LIMITED != 0
     }
 
+    /// Returns whether it is selectively acknowledged.
+    #[must_use]
+    #[inline]
+    pub fn is_sacked(&self) -> bool {
+        self.flags & SACKED != 0
+    }
+
     /// Returns whether it was retransmitted at least once.
     #[must_use]
     #[inline]
@@ -70,6 +77,11 @@ pub struct Detection {
     pub retransmissions: u32,
     /// Time at which all segments now in doubt will be decided; never if there are none.
     pub again: Time,
+}
+
+impl Detection {
+    /// Nothing is lost or in doubt.
+    pub const NONE: Self = Self { marked: 0, retransmissions: 0, again: Time::NEVER };
 }
 
 /// Segments from `una` (the first unacknowledged) to `nxt` (the next to send).
@@ -91,7 +103,7 @@ pub struct Scoreboard {
     retransmissions: VecDeque<(u32, Time)>,
     /// First transmissions before this segment are resolved: acknowledged or marked lost.
     resolved: u32,
-    /// Segments before this one may have been retransmitted.
+    /// Segments before this one may have been retransmitted, or be the first to arrive after news.
     clean_from: u32,
     /// Segments marked lost since they were last taken, if wanted.
     losses: Option<Vec<u32>>,
@@ -160,6 +172,14 @@ impl Scoreboard {
         self.sacked
     }
 
+    /// The segment after the last selectively acknowledged one; the first unacknowledged if there is none
+    /// (`tcp_highest_sack_seq`).
+    #[must_use]
+    #[inline]
+    pub fn highest_sacked(&self) -> u32 {
+        self.blocks.last().map_or(self.una, |b| b.1)
+    }
+
     /// Segments marked lost (`lost_out`).
     #[must_use]
     #[inline]
@@ -185,6 +205,11 @@ impl Scoreboard {
     #[inline]
     pub fn clean(&self) -> bool {
         self.sacked | self.lost | self.retransmitted == 0 && self.una >= self.clean_from
+    }
+
+    /// The acknowledgement of what is outstanding now needs a closer look.
+    pub fn expect_news(&mut self) {
+        self.clean_from = self.clean_from.max(self.nxt);
     }
 
     /// Segment `seq`, which is outstanding.
@@ -309,11 +334,19 @@ impl Scoreboard {
         delivered(seq, &segment);
     }
 
-    /// A duplicate acknowledgement of a receiver without SACK: some later segment has arrived (`tcp_add_reno_sack`).
+    /// A duplicate acknowledgement of a receiver without SACK: some later segment has arrived (`tcp_add_reno_sack`). False
+    /// if there are more than such segments.
     pub fn count_duplicate(&mut self) -> bool {
-        let room = self.sacked + self.lost < self.outstanding();
-        self.sacked += u32::from(room);
-        room
+        self.sacked += 1;
+        !self.limit_duplicates()
+    }
+
+    /// Counts no more duplicates than segments that may have arrived (`tcp_limit_reno_sacked`); true if there were more.
+    pub fn limit_duplicates(&mut self) -> bool {
+        let most = self.outstanding() - self.lost.max(1).min(self.outstanding());
+        let more = self.sacked > most;
+        self.sacked = self.sacked.min(most);
+        more
     }
 
     /// Acknowledges without SACK: of `acked` segments, all but the first were counted as duplicates
@@ -377,14 +410,14 @@ impl Scoreboard {
         };
         self.set_flight(seq, flight);
         self.retransmitted += u32::from(counted);
-        self.clean_from = self.clean_from.max(self.nxt);
+        self.expect_news();
         self.retransmissions.push_back((seq, transmission.sent));
     }
 
     /// RACK (RFC 8985 §6.2, `tcp_rack_detect_loss`): marks lost what was sent before `newest` (the latest delivered
     /// transmission) and longer than `window` ago.
     pub fn detect_losses(&mut self, newest: (Time, u32), window: Dur, now: Time) -> Detection {
-        let mut found = Detection { marked: 0, retransmissions: 0, again: Time::NEVER };
+        let mut found = Detection::NONE;
         self.resolved = self.resolved.max(self.una);
         while self.resolved < self.nxt {
             let segment = self.get(self.resolved);
@@ -393,9 +426,7 @@ impl Scoreboard {
                     break;
                 }
                 if segment.sent + window > now {
-                    // The last one that may be lost decides: it lies before the last block.
-                    let last = self.blocks.last().map_or(self.resolved, |b| b.0 - 1);
-                    found.again = self.get(last.max(self.resolved)).sent + window;
+                    found.again = self.last_in_doubt(newest).sent + window;
                     break;
                 }
                 found.marked += u32::from(self.mark_lost(self.resolved));
@@ -403,16 +434,12 @@ impl Scoreboard {
             self.resolved += 1;
         }
         while let Some(&(seq, sent)) = self.retransmissions.front() {
-            let current = seq >= self.una && {
-                let segment = self.get(seq);
-                segment.flags & (SACKED | RETRANSMITTED) == RETRANSMITTED && segment.sent == sent
-            };
-            if current {
+            if self.is_under_way(seq, sent) {
                 if (sent, seq) >= newest {
                     break;
                 }
-                let due = sent + window;
-                if due > now {
+                if sent + window > now {
+                    let due = self.last_retransmission_in_doubt(newest, sent) + window;
                     found.again = if found.again == Time::NEVER { due } else { found.again.max(due) };
                     break;
                 }
@@ -422,6 +449,39 @@ impl Scoreboard {
             self.retransmissions.pop_front();
         }
         found
+    }
+
+    /// The last segment that was sent once and before `newest` and has not arrived; the first is `resolved`.
+    fn last_in_doubt(&self, newest: (Time, u32)) -> Segment {
+        let sent_before = |seq: u32| (self.get(seq).sent, seq) < newest;
+        let in_doubt = |seq: u32| self.get(seq).flags & (SACKED | LOST | EVER_RETRANSMITTED) == 0 && sent_before(seq);
+        let mut end = self.nxt;
+        for block in self.blocks.iter().rev().copied().chain([(self.resolved, self.resolved)]) {
+            // Gaps from the last one back; what was sent once was sent in this order.
+            let gap = block.1.max(self.resolved)..end;
+            if gap.start < gap.end && sent_before(gap.start) {
+                if let Some(last) = gap.rev().find(|&seq| in_doubt(seq)) {
+                    return self.get(last);
+                }
+            }
+            end = block.0;
+        }
+        self.get(self.resolved)
+    }
+
+    /// Send time of the last retransmission before `newest` that is under way; the first was sent at `first`.
+    fn last_retransmission_in_doubt(&self, newest: (Time, u32), first: Time) -> Time {
+        let before = self.retransmissions.partition_point(|&(seq, sent)| (sent, seq) < newest);
+        let mut those = self.retransmissions.range(..before).rev();
+        those.find(|&&(seq, sent)| self.is_under_way(seq, sent)).map_or(first, |&(_, sent)| sent)
+    }
+
+    /// The retransmission of `seq` that was sent at `sent` has neither arrived nor been taken for lost.
+    fn is_under_way(&self, seq: u32, sent: Time) -> bool {
+        seq >= self.una && {
+            let segment = self.get(seq);
+            segment.flags & (SACKED | RETRANSMITTED) == RETRANSMITTED && segment.sent == sent
+        }
     }
 
     /// Marks everything outstanding and older than `recent` as lost after a timeout
@@ -441,6 +501,26 @@ impl Scoreboard {
             }
         }
         marked
+    }
+
+    /// Counts equal what the flags say.
+    #[cfg(test)]
+    pub fn check(&self) {
+        let all = self.una..self.nxt;
+        let count = |mask: u8| all.clone().filter(|&s| self.get(s).flags & mask != 0).count() as u32;
+        assert_eq!((self.lost, self.retransmitted), (count(LOST), count(RETRANSMITTED)));
+        assert!(
+            all.clone().all(|s| self.get(s).flags & SACKED == 0 || self.get(s).flags & (LOST | RETRANSMITTED) == 0)
+        );
+        assert!(self.blocks.windows(2).all(|w| w[0].1 < w[1].0));
+        let blocked = self.blocks.iter().map(|b| b.1 - b.0).sum::<u32>();
+        assert_eq!(blocked, count(SACKED));
+        assert!(
+            self.blocks.is_empty() || self.sacked == blocked,
+            "without blocks these are duplicate acknowledgements"
+        );
+        assert!(self.in_flight() <= self.outstanding() + self.retransmitted);
+        assert!(self.sacked + self.lost <= self.outstanding(), "no segment has both arrived and been lost");
     }
 
     /// The losses were spurious: nothing is marked any more (`tcp_undo_cwnd_reduction` with `unmark_loss`).
@@ -515,12 +595,7 @@ mod tests {
                     Op::Timeout => { board.mark_all_lost(now); }
                     Op::Unmark => board.unmark_losses(),
                 }
-                let count = |mask: u8| (board.una..board.nxt).filter(|&s| board.get(s).flags & mask != 0).count() as u32;
-                prop_assert_eq!(board.sacked, count(SACKED));
-                prop_assert_eq!(board.lost, count(LOST));
-                prop_assert_eq!(board.retransmitted, count(RETRANSMITTED));
-                prop_assert_eq!(board.blocks.iter().map(|b| b.1 - b.0).sum::<u32>(), board.sacked);
-                prop_assert!(board.blocks.windows(2).all(|w| w[0].1 < w[1].0));
+                board.check();
                 prop_assert_eq!(delivered.len() as u32, board.una + board.sacked);
             }
         }

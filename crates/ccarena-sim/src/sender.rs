@@ -4,31 +4,33 @@
 //! Follows `tcp_ack`, `tcp_fastretrans_alert`, `tcp_write_xmit` and `tcp_timer.c` of Linux 6.18.
 //! Sequence numbers count segments. Departures:
 //!
-//! - no reordering estimate: paths here keep order, so the threshold stays at three;
-//! - no D-SACK undo (only tail-loss probes read D-SACK), and no undo by a partial acknowledgement in
-//!   fast recovery;
+//! - a segment that arrives leaves the flight with all its transmissions (Linux counts a repetition of one that was not
+//!   taken for lost until that is acknowledged, too);
+//! - RACK's timer waits two ticks beyond the window, not two milliseconds;
 //! - no send-buffer limit;
 //! - timers are exact, not in ticks.
 
+mod booking;
+mod recovery;
 mod sending;
+#[cfg(test)]
+mod tests;
 mod timers;
+mod undo;
 
-use ccarena_cc::{
-    AckInfo, Bytes, Controller, Dur, LossInfo, Rate, RateSample, RecoveryState, Signal, Time, TransportNeeds,
-};
+use ccarena_cc::{AckInfo, Bytes, Controller, Dur, Rate, RateSample, RecoveryState, Signal, Time, TransportNeeds};
 
 pub use self::sending::Leaving;
+use self::undo::Undo;
 use crate::app::AppState;
-use crate::delivery::{Delivery, older};
+use crate::delivery::Delivery;
 use crate::numbers::Numbers;
 use crate::pacer::Pacer;
 use crate::packet::{Ack, Block};
 use crate::reduction::Reduction;
+use crate::reordering::Reordering;
 use crate::rtt::{RoundTrip, RttEstimator};
-use crate::scoreboard::{Detection, Flight, Scoreboard, Segment};
-
-/// Duplicate acknowledgements or sacked segments that mean loss at once (`tcp_reordering`).
-const REORDERING: u32 = 3;
+use crate::scoreboard::Scoreboard;
 
 /// Content of a segment that the sender emits.
 #[derive(Clone, Copy, Debug)]
@@ -122,9 +124,8 @@ pub struct Sender {
     recovery: RecoveryState,
     /// Recovery ends when this segment is acknowledged (`high_seq`).
     high: u32,
-    /// First retransmission of the episode (`retrans_stamp`), for the Eifel test.
-    episode_start: Time,
-    undo_marker: bool,
+    reordering: Reordering,
+    undo: Undo,
     /// The timeout may prove spurious by what arrives next (F-RTO, RFC 5682), and new data goes first to find out.
     frto: bool,
     new_data_first: bool,
@@ -147,6 +148,8 @@ pub struct Sender {
     /// Latest delivered transmission (`rack.mstamp`, `rack.end_seq`) and its RTT.
     rack: (Time, u32),
     rack_rtt: Dur,
+    /// Flag that RACK has not looked for losses since (`rack.advanced`).
+    rack_advanced: bool,
 
     /// Window validation (`tcp_cwnd_validate`).
     window_limited: bool,
@@ -193,8 +196,8 @@ impl Sender {
             numbers,
             recovery: RecoveryState::Open,
             high: 0,
-            episode_start: Time::NEVER,
-            undo_marker: false,
+            reordering: Reordering::default(),
+            undo: Undo::default(),
             frto: false,
             new_data_first: false,
             tell_reduction: false,
@@ -210,6 +213,7 @@ impl Sender {
             app_limited_until: 0,
             rack: (Time::ZERO, 0),
             rack_rtt: Dur::ZERO,
+            rack_advanced: false,
             window_limited: false,
             most_outstanding: 0,
             usage_mark: 0,
@@ -270,6 +274,12 @@ impl Sender {
     #[must_use]
     pub fn min_rtt(&self) -> Dur {
         self.rtt.min()
+    }
+
+    /// Knowledge of reordering on the path.
+    #[must_use]
+    pub fn reordering(&self) -> &Reordering {
+        &self.reordering
     }
 
     /// Segments in flight.
@@ -337,7 +347,11 @@ impl Sender {
     #[inline]
     pub fn on_ack(&mut self, ack: &Ack, blocks: &[Block], signal: Signal, now: Time) {
         let una = self.board.una();
-        if ack.cumulative < una || ack.cumulative > self.board.nxt() {
+        if ack.cumulative > self.board.nxt() {
+            return;
+        }
+        if ack.cumulative < una {
+            self.on_old(ack, blocks, now);
             return;
         }
         let advanced = ack.cumulative > una;
@@ -363,7 +377,7 @@ impl Sender {
         let packets = ack.cumulative - una;
         let rate = self.sample_rate(now, packets, (newest, last), Some((newest.sent, last)));
         if self.probe_high.is_some() {
-            self.on_probe_acknowledged(ack, true, false, now);
+            self.on_probe_acknowledged(ack, true, &Delivery::new(now, ack.echo, self.high, Dur::ZERO));
         }
         self.set_timer(now);
         if let Some(numbers) = &mut self.numbers {
@@ -380,28 +394,46 @@ impl Sender {
     /// An acknowledgement that may carry news of losses, or that makes no progress.
     #[inline(never)]
     fn on_news(&mut self, ack: &Ack, blocks: &[Block], signal: Signal, now: Time) {
-        let advanced = ack.cumulative > self.board.una();
+        let una = self.board.una();
+        let advanced = ack.cumulative > una;
         let prior_in_flight = self.board.in_flight();
         let mut delivery = Delivery::new(now, ack.echo, self.high, self.rtt.min());
-        self.book(ack, blocks, advanced, &mut delivery);
+        self.book(ack, blocks, &mut delivery);
         if advanced {
             self.on_advance(ack, now);
         }
         let rtt = delivery.rtt(advanced).map(|(sequence, newest)| self.sample_rtt(sequence, newest, ack.delay));
         let newest = delivery.newest;
         let rate = newest.and_then(|newest| self.sample_rate(now, delivery.packets, newest, delivery.latest));
-        if self.probe_high.is_some() {
-            self.on_probe_acknowledged(ack, advanced, delivery.sacked, now);
+        if let Some((segment, _)) = newest {
+            self.reordering.on_delivered(segment.delivered, self.delivered);
         }
-        let (lost, timer_set) = self.alert(ack, advanced, &delivery);
+        if self.probe_high.is_some() {
+            self.on_probe_acknowledged(ack, advanced, &delivery);
+        }
+        let (lost, timer_set) = self.alert(ack, una, &delivery);
         if !timer_set && (advanced || self.sacked_after_head(&delivery)) {
             self.set_timer(now);
         }
         if let Some(numbers) = &mut self.numbers {
             numbers.tell_acked(self.controller.as_mut(), ack.cumulative);
         }
-        let booked = Booked { now, packets: delivery.packets, rtt, rate, lost, prior_in_flight };
-        self.call_controller(booked, ack, signal, advanced);
+        let progress = advanced || (delivery.sacked && self.reordering.is_high());
+        let booked = Booked { now, packets: delivery.delivered(), rtt, rate, lost, prior_in_flight };
+        self.call_controller(booked, ack, signal, progress);
+    }
+
+    /// An acknowledgement that a later one has overtaken: its blocks may still be news (`old_ack` of `tcp_ack`).
+    #[cold]
+    fn on_old(&mut self, ack: &Ack, blocks: &[Block], now: Time) {
+        if ack.sacked == 0 || !self.options.sack {
+            return;
+        }
+        let mut delivery = Delivery::new(now, ack.echo, self.high, self.rtt.min());
+        self.book(ack, blocks, &mut delivery);
+        self.delivered += delivery.packets;
+        self.advance_rack(delivery.latest, now);
+        self.alert(ack, ack.cumulative, &delivery);
     }
 
     /// Something is acknowledged cumulatively.
@@ -440,248 +472,8 @@ impl Sender {
         delivery.first_sacked != Time::NEVER && delivery.first_sacked < self.board.get(self.board.una()).sent
     }
 
-    /// Books an acknowledgement that may carry news of losses.
-    #[cold]
-    fn book(&mut self, ack: &Ack, blocks: &[Block], advanced: bool, delivery: &mut Delivery) {
-        if !self.options.sack {
-            if advanced {
-                let before = self.board.sacked();
-                let numbers = &mut self.numbers;
-                self.board.acknowledge_without_sack(ack.cumulative, |seq, s| {
-                    delivery.acked(seq, s);
-                    note(numbers, seq);
-                });
-                delivery.packets -= delivery.packets.saturating_sub(1).min(before);
-                // A retransmission may be what made the progress (`tcp_clean_rtx_queue`).
-                delivery.original &= !delivery.retransmitted_acked;
-                if matches!(self.recovery, RecoveryState::Open | RecoveryState::Loss) {
-                    self.board.reset_duplicates();
-                }
-            } else if self.board.outstanding() > 0
-                // `tcp_process_loss`: a duplicate is of data sent after the timeout.
-                && (self.recovery != RecoveryState::Loss || self.board.nxt() > self.high)
-                && self.board.count_duplicate()
-            {
-                delivery.packets += 1;
-            }
-            return;
-        }
-        let numbers = &mut self.numbers;
-        if advanced {
-            self.board.acknowledge(ack.cumulative, |seq, s| {
-                delivery.acked(seq, s);
-                note(numbers, seq);
-            });
-        }
-        // The most recent block comes first; older ones repeat what is known, in case acknowledgements were lost.
-        for &block in blocks.iter().rev() {
-            self.board.sack(block, |seq, s| {
-                delivery.sacked(seq, s);
-                note(numbers, seq);
-            });
-        }
-    }
-
-    /// `packets` are newly delivered, `newest` the one of them that was sent last, `latest` the transmission that has
-    /// surely arrived: moves the RACK clock (`tcp_rack_advance`) and takes a delivery-rate sample (`tcp_rate_gen`).
-    #[inline]
-    fn sample_rate(
-        &mut self,
-        now: Time,
-        packets: u32,
-        newest: (Segment, u32),
-        latest: Option<(Time, u32)>,
-    ) -> Option<RateSample> {
-        self.delivered += packets;
-        self.delivered_at = now;
-        if self.delivered > self.app_limited_until {
-            self.app_limited_until = 0;
-        }
-        if let Some((sent, seq)) = latest {
-            self.rack = self.rack.max((sent, seq + 1));
-            self.rack_rtt = now.since(sent);
-        }
-        let Flight { first_sent, delivered_at } = self.board.flight(newest.1)?;
-        let newest = newest.0;
-        self.first_sent = newest.sent;
-        let interval = newest.sent.since(first_sent).max(now.since(delivered_at));
-        if interval < self.rtt.min() || interval == Dur::ZERO {
-            return None;
-        }
-        let mss = u64::from(self.options.mss);
-        Some(RateSample {
-            delivered: Bytes(u64::from(self.delivered - newest.delivered) * mss),
-            interval,
-            prior_delivered: Bytes(u64::from(newest.delivered) * mss),
-            app_limited: newest.app_limited(),
-        })
-    }
-
-    /// RACK (RFC 8985, `tcp_rack_mark_lost`).
-    fn detect_losses(&mut self, now: Time) -> Detection {
-        if self.rack == (Time::ZERO, 0) {
-            return Detection { marked: 0, retransmissions: 0, again: Time::NEVER };
-        }
-        let repairing = matches!(self.recovery, RecoveryState::Recovery | RecoveryState::Loss);
-        let at_once = repairing || self.board.sacked() >= REORDERING;
-        // `tcp_rack_reo_wnd`
-        let reordering = if at_once { Dur::ZERO } else { (self.rtt.min() / 4).min(self.rtt.smoothed()) };
-        self.board.detect_losses(self.rack, self.rack_rtt + reordering, now)
-    }
-
-    /// NewReno (RFC 6582, `tcp_newreno_mark_lost`).
-    fn detect_losses_without_sack(&mut self, advanced: bool) -> Detection {
-        let due = match self.recovery {
-            RecoveryState::Open | RecoveryState::Reduction => self.board.sacked() >= REORDERING,
-            RecoveryState::Recovery => advanced,
-            RecoveryState::Loss => false,
-        };
-        let una = self.board.una();
-        let marked = u32::from(due && una < self.board.nxt() && self.board.mark_lost(una));
-        Detection { marked, retransmissions: 0, again: Time::NEVER }
-    }
-
-    /// `tcp_identify_packet_loss`. True if it has set the timer.
-    fn identify_losses(&mut self, now: Time, advanced: bool) -> (Detection, bool) {
-        let found = if self.options.sack { self.detect_losses(now) } else { self.detect_losses_without_sack(advanced) };
-        self.stats.lost += u64::from(found.marked);
-        if found.again != Time::NEVER {
-            self.timer = Timer::Reorder;
-            self.timer_at = found.again + timers::TIMEOUT_MIN;
-        }
-        (found, found.again != Time::NEVER)
-    }
-
-    /// The state machine, at an acknowledgement that is not plain progress (`tcp_fastretrans_alert`). Returns the number
-    /// of segments newly marked lost, and whether a timer is set.
-    #[cold]
-    fn alert(&mut self, ack: &Ack, advanced: bool, delivery: &Delivery) -> (u32, bool) {
-        let now = delivery.now;
-        match self.recovery {
-            RecoveryState::Open => {}
-            RecoveryState::Recovery if self.board.una() >= self.high => {
-                if advanced && self.delayed(ack) {
-                    self.controller.on_spurious_loss(now);
-                }
-                if self.holds() {
-                    self.board.reset_duplicates();
-                    self.reduction.on_delivered(delivery.packets, self.board.in_flight(), self.window, false);
-                    return (0, false);
-                }
-                self.end_recovery(now);
-            }
-            // Held a little longer, for the receiver to hear of the reduction.
-            RecoveryState::Reduction if self.board.una() > self.high => self.end_recovery(now),
-            RecoveryState::Reduction | RecoveryState::Recovery => {}
-            RecoveryState::Loss => self.process_loss(ack, advanced, delivery),
-        }
-        let (found, timer_set) = self.identify_losses(now, advanced);
-        let starts = match self.recovery {
-            RecoveryState::Open | RecoveryState::Reduction => self.board.lost() > 0,
-            RecoveryState::Recovery => false,
-            RecoveryState::Loss => found.retransmissions > 0,
-        };
-        if starts {
-            self.enter_recovery(now, found.marked);
-        } else if found.marked > 0 {
-            let loss = self.loss_info(now, found.marked, false);
-            self.controller.on_loss(&loss);
-            self.read_controller();
-        } else if ack.echo_congestion && self.recovery == RecoveryState::Open {
-            self.enter_reduction(now);
-        }
-        if self.recovery.reducing() {
-            let progress = advanced && found.marked == 0;
-            self.reduction.on_delivered(delivery.packets, self.board.in_flight(), self.window, progress);
-        }
-        (found.marked, timer_set)
-    }
-
-    /// `tcp_enter_recovery`: a window that is on its way down already is not reduced again.
-    fn enter_recovery(&mut self, now: Time, lost: u32) {
-        let reduces = !self.recovery.reducing();
-        if reduces {
-            self.episode_start = Time::NEVER;
-            self.undo_marker = true;
-            self.begin_reduction();
-        }
-        self.recovery = RecoveryState::Recovery;
-        let loss = self.loss_info(now, lost, reduces);
-        self.controller.on_loss(&loss);
-        self.read_controller();
-    }
-
-    /// An ECN echo (`tcp_enter_cwr`).
-    fn enter_reduction(&mut self, now: Time) {
-        self.recovery = RecoveryState::Reduction;
-        self.undo_marker = false;
-        self.begin_reduction();
-        self.stats.ecn_reductions += 1;
-        let echo = LossInfo { ecn: true, ..self.loss_info(now, 0, true) };
-        self.controller.on_loss(&echo);
-        self.read_controller();
-    }
-
-    /// `tcp_init_cwnd_reduction`.
-    fn begin_reduction(&mut self) {
-        self.high = self.board.nxt();
-        self.probe_high = None;
-        self.reduction = Reduction::from_window(self.window);
-        self.tell_reduction = self.options.ecn;
-    }
-
-    fn end_recovery(&mut self, now: Time) {
-        self.recovery = RecoveryState::Open;
-        self.undo_marker = false;
-        if !self.options.sack {
-            self.board.reset_duplicates();
-        }
-        let in_flight = self.bytes(self.board.in_flight());
-        self.controller.on_recovery_end(now, in_flight);
-        self.read_controller();
-    }
-
-    /// Eifel (RFC 3522, `tcp_packet_delayed`): the echoed timestamp is older than the first retransmission, so the
-    /// original had arrived.
-    fn delayed(&self, ack: &Ack) -> bool {
-        self.undo_marker && self.episode_start != Time::NEVER && older(ack.echo, self.episode_start)
-    }
-
-    /// Decides after a timeout whether it was spurious, and whether everything is repaired
-    /// (`tcp_process_loss`).
-    fn process_loss(&mut self, ack: &Ack, advanced: bool, delivery: &Delivery) {
-        let recovered = self.board.una() >= self.high;
-        if (advanced && self.delayed(ack)) || (self.frto && delivery.original) {
-            self.board.unmark_losses();
-            self.controller.on_spurious_loss(delivery.now);
-            self.timeouts = 0;
-            self.end_recovery(delivery.now);
-            return;
-        }
-        if self.frto {
-            if self.board.nxt() > self.high {
-                self.frto = advanced && !delivery.sacked;
-            } else if advanced && !recovered {
-                // RFC 5682 §3.1 step 2b: new data tells whether what was sent before the timeout still arrives.
-                self.high = self.board.nxt();
-                self.new_data_first = self.may_send_new();
-                self.frto = self.new_data_first;
-            }
-        }
-        if recovered && !self.holds() {
-            self.end_recovery(delivery.now);
-        }
-    }
-
-    /// Returns whether to hold the state without SACK until something above `high` is acknowledged.
-    /// Otherwise, duplicates of repeated segments would look like losses (RFC 6582 section 4,
-    /// `tcp_is_non_sack_preventing_reopen`).
-    fn holds(&self) -> bool {
-        !self.options.sack && self.board.una() == self.high
-    }
-
     #[inline(always)]
-    fn call_controller(&mut self, booked: Booked, ack: &Ack, signal: Signal, advanced: bool) {
+    fn call_controller(&mut self, booked: Booked, ack: &Ack, signal: Signal, progress: bool) {
         let Booked { now, packets, rtt, rate, lost, prior_in_flight } = booked;
         let mut info = AckInfo {
             now,
@@ -699,8 +491,8 @@ impl Sender {
             snd_una: self.bytes(self.board.una()).0,
             snd_nxt: self.bytes(self.board.nxt()).0,
             retransmitted: self.board.retransmitted(),
-            // Growth needs forward progress as well (`tcp_may_raise_cwnd`).
-            cwnd_limited: advanced && self.is_window_limited(),
+            // Growth needs progress as well (`tcp_may_raise_cwnd`).
+            cwnd_limited: progress && self.is_window_limited(),
             recovery: self.recovery,
             // All that an echoing acknowledgement delivers, as Linux counts (`tcp_count_delivered_ce`).
             ecn_ce: if ack.echo_congestion { packets } else { 0 },
@@ -728,34 +520,8 @@ impl Sender {
         Bytes(u64::from(segments) * u64::from(self.options.mss))
     }
 
-    fn loss_info(&mut self, now: Time, lost: u32, new_episode: bool) -> LossInfo {
-        if let Some(numbers) = &self.numbers {
-            for seq in self.board.take_losses() {
-                numbers.tell_lost(self.controller.as_mut(), seq);
-            }
-        }
-        LossInfo {
-            now,
-            lost: self.bytes(lost),
-            lost_packets: lost,
-            in_flight: self.bytes(self.board.in_flight()),
-            new_episode,
-            ecn: false,
-            delivered: self.bytes(self.delivered),
-            snd_nxt: self.bytes(self.board.nxt()).0,
-        }
-    }
-
     #[inline]
     fn may_send_new(&self) -> bool {
         self.board.nxt() < self.app.available() && self.board.outstanding() < self.options.receive_window
-    }
-}
-
-/// Remembers that `seq` is newly delivered.
-#[inline]
-fn note(numbers: &mut Option<Numbers>, seq: u32) {
-    if let Some(numbers) = numbers {
-        numbers.acked(seq..seq + 1);
     }
 }

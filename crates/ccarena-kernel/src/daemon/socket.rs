@@ -9,8 +9,8 @@ use ccarena_cc::{ActionError, Bytes, Controller, Decider, Dur, Extrapolation, Ou
 use super::feed::Feed;
 use super::{Driver, DueDecision};
 use crate::intf::{
-    ANSWER_OWNS_RECOVERY, Answer, BASE_CUBIC, BASE_HOLD, CA_CWR, CA_RECOVERY, Event, FLAG_ECN, FLAG_TIMEOUT,
-    INTERVAL_WINDOW, RATE_UNLIMITED, REASONER_OPTIONS,
+    ANSWER_OWNS_RECOVERY, Answer, BASE_CUBIC, BASE_HOLD, CA_CWR, CA_RECOVERY, Event, FLAG_ECN, FLAG_SPURIOUS,
+    FLAG_TIMEOUT, INTERVAL_WINDOW, RATE_UNLIMITED, REASONER_OPTIONS,
 };
 
 /// Sums of the reports of a flow's sockets.
@@ -22,6 +22,8 @@ pub struct Totals {
     pub timeouts: u64,
     /// Window reductions for ECN echoes.
     pub ecn_reductions: u64,
+    /// Recoveries undone.
+    pub undone_recoveries: u64,
     /// Sum of RTT samples, and their number.
     pub rtt_sum: Dur,
     /// See `rtt_sum`.
@@ -167,6 +169,7 @@ impl Socket {
         totals.lost_packets += u64::from(event.lost_packets);
         totals.timeouts += u64::from(event.flags & FLAG_TIMEOUT != 0);
         totals.ecn_reductions += u64::from(event.flags & FLAG_ECN != 0);
+        totals.undone_recoveries += u64::from(event.flags & FLAG_SPURIOUS != 0);
         totals.rtt_sum += Dur::from_micros(event.rtt_sum_us);
         totals.rtt_count += u64::from(event.rtt_count);
         self.last_event = event.sequence;

@@ -28,6 +28,8 @@ pub fn flow(scenario: &Scenario, index: usize, outcome: FlowOutcome<'_>) -> Flow
     let ms = |d: Dur| d.as_millis_f64();
     let segments = received.info.map_or(0, |i| u64::from(i.tcpi_data_segs_in));
     let duplicates = u64::from(info.tcpi_dsack_dups);
+    // iperf3 passes on a part of TCP_INFO, which has no RTT and nothing of reordering.
+    let whole = info.tcpi_rtt > 0;
     let mean = if totals.rtt_count > 0 { Some(totals.rtt_sum / totals.rtt_count) } else { sent.rtt_mean };
     let seen = info.tcpi_min_rtt > 0 && info.tcpi_min_rtt != u32::MAX && mean.is_some();
     FlowResult {
@@ -44,6 +46,9 @@ pub fn flow(scenario: &Scenario, index: usize, outcome: FlowOutcome<'_>) -> Flow
         delivered_bytes: received.payload_bytes,
         wire_bytes: received.payload_bytes + duplicates * u64::from(info.tcpi_snd_mss) + segments * HEADER_BYTES,
         duplicate_packets: duplicates,
+        reordered: whole.then_some(u64::from(info.tcpi_reord_seen)),
+        spurious_retransmits: whole.then_some(duplicates.min(u64::from(info.tcpi_total_retrans))),
+        undone_recoveries: bridged.then_some(totals.undone_recoveries),
         rtt_min_ms: seen.then(|| ms(Dur::from_micros(u64::from(info.tcpi_min_rtt)))),
         rtt_mean_ms: mean.filter(|_| seen).map(ms),
         completion_s: sent.completion.iter().map(|d| d.as_secs_f64()).collect(),

@@ -1,6 +1,6 @@
 //! Transmission of a sender's segments.
 
-use ccarena_cc::{Bytes, Dur, Rate, RecoveryState, SentInfo, Time};
+use ccarena_cc::{Bytes, Dur, Rate, SentInfo, Time};
 
 use super::{Emission, Sender, Timer};
 use crate::pacer::Pacer;
@@ -129,8 +129,7 @@ impl Sender {
     #[cold]
     fn defers_burst(&self) -> bool {
         let (window, in_flight) = (self.window(), self.board.in_flight());
-        let repairing = matches!(self.recovery, RecoveryState::Recovery | RecoveryState::Loss);
-        if self.pacing.is_some() || repairing || in_flight == 0 {
+        if self.pacing.is_some() || self.repairing() || in_flight == 0 {
             return false;
         }
         let room = window.saturating_sub(in_flight);
@@ -138,7 +137,7 @@ impl Sender {
     }
 
     /// `tcp_event_new_data_sent` and the end of `tcp_write_xmit`.
-    #[inline]
+    #[inline(always)]
     fn on_new_data(&mut self, now: Time) {
         let timeout = self.until_timeout(now);
         if !self.schedule_probe(now, timeout) && matches!(self.timer, Timer::Off | Timer::Probe) {
@@ -186,6 +185,7 @@ impl Sender {
     #[cold]
     fn retransmit_lost(&mut self, seq: u32, now: Time) -> Leaving {
         let leaving = self.retransmit(seq, now);
+        self.undo.on_retransmission(now);
         if seq == self.board.una() && self.timer != Timer::Reorder {
             self.start_timer(Timer::Retransmit, now, self.rto());
         }
@@ -205,9 +205,6 @@ impl Sender {
     }
 
     pub(super) fn retransmit(&mut self, seq: u32, now: Time) -> Leaving {
-        if self.episode_start == Time::NEVER {
-            self.episode_start = now;
-        }
         self.tell_controller(seq, now, true);
         let limited = self.app_limited_until > 0;
         let stamp = self.stamp(now);

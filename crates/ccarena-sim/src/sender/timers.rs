@@ -4,6 +4,7 @@
 use ccarena_cc::{Dur, RecoveryState, Time};
 
 use super::{Leaving, Sender, Timer};
+use crate::delivery::Delivery;
 use crate::packet::Ack;
 
 /// Least timeout, and the slack of a tail-loss probe: two ticks at HZ 250 (`TCP_TIMEOUT_MIN`).
@@ -16,9 +17,10 @@ const RTO_MAX: Dur = Dur::from_millis(120_000);
 impl Sender {
     /// `tcp_rack_reo_timeout`.
     pub(super) fn on_reorder_timeout(&mut self, now: Time) {
-        let (found, _) = self.identify_losses(now, false);
+        let found = self.detect_losses(now);
+        self.stats.lost += u64::from(found.marked);
         if found.marked > 0 && self.recovery != RecoveryState::Recovery {
-            self.enter_recovery(now, found.marked);
+            self.enter_recovery(now, found.marked, false);
             self.reduction.on_delivered(1, self.board.in_flight(), self.window, false);
         }
         if self.timer != Timer::Retransmit {
@@ -45,13 +47,15 @@ impl Sender {
             RecoveryState::Reduction | RecoveryState::Recovery => self.board.una() >= self.high,
             RecoveryState::Loss => self.board.una() >= self.high || self.timeouts == 0,
         };
-        if matches!(self.recovery, RecoveryState::Open | RecoveryState::Reduction) {
-            self.episode_start = Time::NEVER;
+        if new_episode {
+            self.undo.begin(self.board.una(), self.board.retransmitted(), true);
+        }
+        if self.recovery == RecoveryState::Open {
+            self.reordering.on_timeout(self.board.sacked());
         }
         let new_recovery = matches!(self.recovery, RecoveryState::Open | RecoveryState::Reduction);
         self.frto = new_recovery || self.timeouts > 0;
         self.new_data_first = false;
-        self.undo_marker = true;
         self.recovery = RecoveryState::Loss;
         self.high = self.board.nxt();
         self.probe_high = None;
@@ -87,20 +91,20 @@ impl Sender {
 
     /// `tcp_process_tlp_ack`: a repeated segment that repaired a loss hides it; one reduction is due.
     #[cold]
-    pub(super) fn on_probe_acknowledged(&mut self, ack: &Ack, advanced: bool, sacked: bool, now: Time) {
+    pub(super) fn on_probe_acknowledged(&mut self, ack: &Ack, advanced: bool, delivery: &Delivery) {
         let Some((high, repeated)) = self.probe_high else { return };
         if ack.cumulative < high {
             return;
         }
-        if !repeated || ack.duplicate {
+        if !repeated || delivery.probe_duplicate {
             self.probe_high = None;
         } else if ack.cumulative > high {
             self.probe_high = None;
-            let info = self.loss_info(now, 0, true);
+            let info = self.loss_info(delivery.now, 0, true);
             self.controller.on_loss(&info);
-            self.controller.on_recovery_end(now, info.in_flight);
+            self.controller.on_recovery_end(delivery.now, info.in_flight);
             self.read_controller();
-        } else if !advanced && !sacked {
+        } else if !advanced && !delivery.sacked {
             self.probe_high = None;
         }
     }
@@ -118,8 +122,7 @@ impl Sender {
     #[inline]
     pub(super) fn schedule_probe(&mut self, now: Time, rto: Dur) -> bool {
         let outstanding = self.board.outstanding();
-        let repairing = matches!(self.recovery, RecoveryState::Recovery | RecoveryState::Loss);
-        if outstanding == 0 || !self.options.sack || repairing || self.board.sacked() > 0 {
+        if outstanding == 0 || !self.options.sack || self.repairing() || self.board.sacked() > 0 {
             return false;
         }
         let smoothed = self.rtt.smoothed();
