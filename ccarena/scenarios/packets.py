@@ -16,7 +16,7 @@ from ccarena.scenarios.one_run import Run
 
 __all__ = ["FATES", "packets", "parts", "transmissions", "write_parquet"]
 
-FATES = ("under way", "delivered", "marked", "dropped", "lost", "corrupted")
+FATES = ("under way", "delivered", "marked", "dropped", "lost", "corrupted", "policed")
 """Fates of packets, by the number that the simulator gives them."""
 
 

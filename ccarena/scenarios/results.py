@@ -76,9 +76,9 @@ class Results:
 
         `sequence` numbers the flow's segments from 0, and `bytes` are IP bytes. `sent_ns` is the time at the sender,
         `one_way_delay_ms` the time to the receiver and `queueing_delay_ms` its part in queues; both are NaN unless it
-        arrived. `fate` is "delivered", "marked" (delivered with an ECN mark), "dropped" (by a queue), "lost" (at random
-        or in an outage), "corrupted" (damaged on a link's wire) or "under way". Text is categorical, so that a row
-        takes about 33 bytes.
+        arrived. `fate` is "delivered", "marked" (delivered with an ECN mark), "under way", or how it went: "dropped"
+        by a queue, "lost" at random or in an outage, "corrupted" on a wire, "policed" by a policer. Text is
+        categorical, so that a row takes about 33 bytes.
 
         Raises ConfigError if no packets were recorded, as in real time.
         """

@@ -26,6 +26,7 @@ class Link(_Link, total=False):
     jitter_ms: float
     wakes_ms: float
     loss: float | Mapping[str, float | str]
+    policer: Mapping[str, float | str] | None
     reorder: Mapping[str, float] | None
     duplicate: float | Mapping[str, float] | None
     corrupt: float | Mapping[str, float] | None

@@ -17,7 +17,8 @@ from tests.controllers.made import needs
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "ship-a-controller.md").read_text("utf-8")
-LIMITS = (ROOT / "crates" / "ccarena-wasm" / "src" / "limits.rs").read_text("utf-8")
+BOUNDS = ("ccarena-cc/src/bounded.rs", "ccarena-wasm/src/limits.rs")
+LIMITS = "".join((ROOT / "crates" / name).read_text("utf-8") for name in BOUNDS)
 
 
 @needs("C")

@@ -76,3 +76,22 @@ def test_a_delay_that_falls_keeps_order_or_not_and_base_rtts_are_of_the_least(ke
     assert (overtaken > 0) is (run.result["links"][0]["reordered_packets"] > 0) is (not keep_order)
     wire_ms = (late - table["queueing_delay_ms"])[arrived]
     assert wire_ms.min() == pytest.approx(11, abs=0.3) and wire_ms.max() == pytest.approx(41, abs=0.3)
+
+
+def test_a_policer_holds_the_rate_and_its_drops_are_counted_as_losses() -> None:
+    link = {**LINK, "policer": {"rate_mbps": 4, "burst_bytes": 20_000}}
+    document = {"duration_s": 4, "links": [link], "flows": [{"scheme": "bbr"}]}
+    results = ccarena.run(document, packets=True)
+    (run,) = results
+    (of_link,) = run.result["links"]
+    assert of_link["delivered_bytes"] <= 4e6 / 8 * 4 + 20_000 + 1500
+    assert of_link["dropped_packets"] == of_link["lost_packets"] == 0 < of_link["policed_packets"]
+    assert len(of_link["policed"]["time_ns"]) == of_link["policed_packets"]
+    assert (results.columns("packets")["fate"] == "policed").sum() == of_link["policed_packets"]
+    share = of_link["policed_packets"] / of_link["arrived_packets"]
+    assert results.columns("flows")["loss_share"][0] == pytest.approx(share, rel=0.05)
+    assert results.columns("links")["loss_share"][0] == pytest.approx(share, rel=0.05)
+    marked = {**link, "policer": {**link["policer"], "action": "mark"}}
+    flows = [{"scheme": "reno", "ecn": True}]
+    (run,) = ccarena.run({**document, "links": [marked], "flows": flows})
+    assert run.result["links"][0]["policed_packets"] == 0 < run.result["flows"][0]["ecn_reductions"]

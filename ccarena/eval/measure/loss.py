@@ -18,8 +18,8 @@ Ints = NDArray[np.int64]
 def loss_shares(dropped: float, lost: float, delivered: float) -> dict[str, float]:
     """Returns `loss_share` and `queue_drop_share` of packets, some `dropped` by queues and some `lost` by links.
 
-    A link loses packets at random or in an outage, before its queue, or damages them behind it. Loss is all together,
-    over the packets that came (Pantheon: 1 - egress / ingress).
+    A link loses packets at random, in an outage or by a policer, before its queue, or damages them behind it. Loss is
+    all together, over the packets that came (Pantheon: 1 - egress / ingress).
     """
     offered = dropped + lost + delivered
     shares = {"loss_share": dropped + lost, "queue_drop_share": dropped}
@@ -34,6 +34,6 @@ def losses_of_flow(
     def count(times_ns: Ints) -> int:
         return int(np.count_nonzero((times_ns > from_s * 1e9) & (times_ns <= to_s * 1e9)))
 
-    dropped, lost, damaged = ([count(link.gone_ns(kind, flow)) for link in way] for kind in GONE)
+    dropped, lost, policed, damaged = ([count(link.gone_ns(kind, flow)) for link in way] for kind in GONE)
     arrived = count(way[-1].of_flow(flow).departure_ns) - damaged[-1]
-    return loss_shares(sum(dropped), sum(lost) + sum(damaged), arrived)
+    return loss_shares(sum(dropped), sum(lost) + sum(policed) + sum(damaged), arrived)

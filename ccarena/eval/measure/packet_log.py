@@ -64,8 +64,8 @@ def _signed(array: NDArray[Any]) -> Ints:
     return array.view(np.int64) if array.dtype == np.uint64 else array.astype(np.int64)
 
 
-GONE = ("drops", "losses", "corrupted")
-"""Ways in which packets do not arrive: dropped by the queue, lost before it, or damaged behind it."""
+GONE = ("drops", "losses", "policed", "corrupted")
+"""Ways in which packets do not arrive: dropped by the queue, lost or policed before it, or damaged behind it."""
 
 
 class LinkPackets:

@@ -209,6 +209,7 @@ def _losses(s: Subject) -> dict[str, float]:
     counts = [s.of_link.get(f"{what}_packets") for what in ("dropped", "lost", "delivered")]
     dropped, lost, delivered = (math.nan if count is None else count for count in counts)
     damaged = s.of_link.get("corrupted_packets", 0)
+    lost += s.of_link.get("policed_packets", 0)
     return loss_shares(dropped, lost + damaged, delivered - damaged)
 
 
@@ -446,8 +447,8 @@ FIGURES: dict[str, Figure] = {
     ),
     "loss_share": Figure(
         "Loss", "share", 5,
-        "Packets that queues of the path dropped, or links lost at random or in an outage or damaged, over those that "
-        "came (Pantheon).",
+        "Packets that queues of the path dropped, or that links lost at random, in an outage or by a policer, or "
+        "damaged, over those that came (Pantheon).",
         _loss("loss_share"), of=frozenset({"flow", "link"}), **_SHARE,
     ),
     "queue_drop_share": Figure(

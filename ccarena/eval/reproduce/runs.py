@@ -220,7 +220,7 @@ def perform(run: Run) -> dict[str, Any]:
     """Returns the run's row: `key`, `suite`, `cell`, `seed`, `run`, `flows` and, for some, `series`, `curves` or
     `machine`.
 
-    Raises what the backend does; in real time see `kernel.timely`.
+    Raises what the backend does, and RunnerError if a program or a module failed; in real time see `kernel.timely`.
     """
     from ccarena.core.plain_data import plain
 
@@ -240,10 +240,10 @@ def perform(run: Run) -> dict[str, Any]:
     if backends.find(backend).real_time:
         options = {"bridge": spec["bridge"]} if "bridge" in spec else {}
         result, about["machine"] = kernel.timely(document, backend, **options)
-        if failed := next((flow["error"] for flow in result["flows"] if backends.failure(flow)), ""):
-            raise RunnerError(failed)
     else:
         result = backends.execute(document, backend)
+    if failed := next((flow["error"] for flow in result["flows"] if backends.failure(flow)), ""):
+        raise RunnerError(failed)
     window = measures.Window(*spec["window"])
     windows = {name: measures.Window(*edges) for name, edges in spec["windows"].items()}
     row = measures.row(document, result, window, windows, spec["measures"], spec["series"])

@@ -10,6 +10,7 @@ pub mod impairments;
 pub mod link;
 pub mod log;
 pub mod losses;
+pub mod policer;
 pub mod queues;
 pub mod rate_datagram;
 pub mod reshape;

@@ -12,6 +12,7 @@ use ccarena_cc::types::{Dur, Time};
 
 use crate::impairments::{Befalls, Impaired, ImpairedStats};
 use crate::losses::{Losses, Outages};
+use crate::policer::Policer;
 use crate::queues::{self, AnyQueue, Item, Queue, Setting};
 use crate::rng::{Purpose, Stream, derive};
 use crate::routers::{self, AnyRouter, Header, Router, Sight};
@@ -67,6 +68,8 @@ pub struct PacketLog {
     pub dropped: Vec<(Time, u32)>,
     /// Packets lost at random or in an outage, before the queue: when and whose.
     pub lost: Vec<(Time, u32)>,
+    /// Packets that the policer dropped: when and whose.
+    pub policed: Vec<(Time, u32)>,
     /// Packets that something befell on the wire, in the order of departure.
     pub impaired: Vec<Impaired>,
 }
@@ -201,7 +204,8 @@ impl<T: Carried> Link<T> {
         }
         link.logs_late_drops = !spec.queue.mahimahi;
         let outages = spec.outages.map(|o| Outages::new(o.on, o.off, stream(Purpose::Outages)));
-        link.losses = Losses::new(&spec.loss, stream(Purpose::Loss), outages).map(Box::new);
+        link.losses =
+            Losses::new(&spec.loss, stream(Purpose::Loss), outages, spec.policer.map(Policer::new)).map(Box::new);
         link.series = scenario.record.series.then(|| Series::new(scenario.record.bin, scenario.duration));
         link.log = (scenario.record.packets || scenario.record.transmissions).then(PacketLog::default);
         Ok(link)
@@ -328,7 +332,7 @@ impl<T: Carried> Link<T> {
 
     /// The same for a link with a timetable and an impaired wire.
     #[inline]
-    pub fn book_impaired(&mut self, packet: &T, now: Time, end: Time) -> Option<Flight> {
+    pub fn book_impaired(&mut self, packet: &mut T, now: Time, end: Time) -> Option<Flight> {
         let departs = self.reserve::<false>(packet, now)?;
         let flight = self.wire.launch(departs);
         let (bytes, flow) = (packet.bytes(), packet.flow_number());
@@ -344,15 +348,20 @@ impl<T: Carried> Link<T> {
 
     /// Returns when a packet leaves that arrives at a link with a timetable; none if it does not.
     #[inline(always)]
-    fn reserve<const ROUTED: bool>(&mut self, packet: &T, now: Time) -> Option<Time> {
+    fn reserve<const ROUTED: bool>(&mut self, packet: &mut T, now: Time) -> Option<Time> {
         self.stats.arrived_packets += 1;
         if ROUTED {
             self.settle(now);
             self.tell_of_arrival(packet, now);
         }
-        if self.loses(now) {
-            self.stats.lost_packets += 1;
-            return None;
+        if let Some(losses) = &mut self.losses {
+            if losses.loses(now) {
+                self.stats.lost_packets += 1;
+                return None;
+            }
+            if losses.policer.is_some() && !self.police(packet, now) {
+                return None;
+            }
         }
         let (bytes, timetable) = (packet.bytes(), self.timetable.as_mut()?);
         if !ROUTED {
@@ -450,9 +459,15 @@ impl<T: Carried> Link<T> {
         if self.router.is_some() {
             packet = self.routed_in(packet, now);
         }
-        if self.loses(now) {
-            self.count_loss(packet, now);
-            return;
+        if let Some(losses) = &mut self.losses {
+            if losses.loses(now) {
+                self.count_loss(packet, now);
+                return;
+            }
+            if losses.policer.is_some() && !self.police(&mut packet, now) {
+                self.count_policed(packet, now);
+                return;
+            }
         }
         packet.arrive(now);
         self.queue.enqueue(packet, now, &mut self.drops);
@@ -464,10 +479,36 @@ impl<T: Carried> Link<T> {
         }
     }
 
-    /// Returns whether a packet that arrives at `now` is lost at random or in an outage.
-    #[inline]
-    fn loses(&mut self, now: Time) -> bool {
-        self.losses.as_mut().is_some_and(|losses| losses.loses(now))
+    /// Marks a packet beyond the policer's rate, or returns that it is to be dropped.
+    #[cold]
+    fn police(&mut self, packet: &mut T, now: Time) -> bool {
+        let Some(policer) = self.losses.as_mut().and_then(|losses| losses.policer.as_mut()) else { return true };
+        if policer.conforms(packet.bytes(), now) {
+            return true;
+        }
+        if policer.marks() && packet.ecn_capable() {
+            packet.mark();
+            return true;
+        }
+        policer.policed_packets += 1;
+        false
+    }
+
+    /// Returns the number of packets that its policer has dropped.
+    #[must_use]
+    pub fn policed_packets(&self) -> u64 {
+        let policer = self.losses.as_ref().and_then(|losses| losses.policer.as_ref());
+        policer.map_or(0, |policer| policer.policed_packets)
+    }
+
+    #[cold]
+    fn count_policed(&mut self, packet: T, now: Time) {
+        if let Some(log) = &mut self.log {
+            log.policed.push((now, packet.flow_number()));
+        }
+        if let Some(gone) = &mut self.gone {
+            gone.push((packet, Fate::Policed));
+        }
     }
 
     #[cold]

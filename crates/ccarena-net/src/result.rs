@@ -111,6 +111,8 @@ pub struct LinkResult {
     pub dropped_packets: u64,
     /// Packets lost at random or in an outage.
     pub lost_packets: u64,
+    /// Packets that its policer dropped.
+    pub policed_packets: u64,
     /// Packets that something befell on the wire.
     #[serde(flatten)]
     pub impaired: ImpairedStats,
@@ -314,6 +316,7 @@ impl LinkResult {
             log.delivered.retain(|packet| packet.departure <= end);
             log.dropped.retain(|drop| drop.0 <= end);
             log.lost.retain(|loss| loss.0 <= end);
+            log.policed.retain(|drop| drop.0 <= end);
             log.impaired.retain(|packet| packet.at <= end);
             log
         });
@@ -325,6 +328,7 @@ impl LinkResult {
             delivered_packets: link.stats.delivered_packets,
             dropped_packets: link.stats.dropped_packets,
             lost_packets: link.stats.lost_packets,
+            policed_packets: link.policed_packets(),
             impaired: link.impaired(),
             capacity_mbps,
             series: link.series.take().map(|series| series.bins),
@@ -342,7 +346,7 @@ impl LinkResult {
             arrays.push((&["series", "queueing_ms"], Array::F64(bins.iter().map(queueing_ms).collect())));
             arrays.push((&["series", "dropped_packets"], u64s(&bins, |b| b.dropped_packets)));
         }
-        if let Some(PacketLog { delivered: rows, dropped, lost, impaired }) = self.log.take() {
+        if let Some(PacketLog { delivered: rows, dropped, lost, policed, impaired }) = self.log.take() {
             arrays.push((&["log", "arrival_ns"], u64s(&rows, |r| r.arrival.0)));
             arrays.push((&["log", "departure_ns"], u64s(&rows, |r| r.departure.0)));
             arrays.push((&["log", "serialisation_ns"], u32s(&rows, |r| r.serialisation.0 as u32)));
@@ -352,6 +356,8 @@ impl LinkResult {
             arrays.push((&["drops", "flow"], u32s(&dropped, |d| d.1)));
             arrays.push((&["losses", "time_ns"], u64s(&lost, |l| l.0.0)));
             arrays.push((&["losses", "flow"], u32s(&lost, |l| l.1)));
+            arrays.push((&["policed", "time_ns"], u64s(&policed, |p| p.0.0)));
+            arrays.push((&["policed", "flow"], u32s(&policed, |p| p.1)));
             for kind in Impairment::ALL {
                 let (times, flows) = kind.arrays();
                 let rows: Vec<_> = impaired.iter().filter(|packet| packet.kind == kind).collect();

@@ -19,6 +19,7 @@ use serde_json::Value;
 use crate::delays::DelaySpec;
 use crate::impairments::ImpairmentsSpec;
 use crate::losses::LossSpec;
+use crate::policer::PolicerSpec;
 use crate::queues::QueueSpec;
 use crate::rng::{Purpose, derive};
 use crate::routers::RouterSpec;
@@ -67,6 +68,8 @@ pub struct Link {
     pub wakes: Dur,
     /// Process by which packets are lost before the queue.
     pub loss: LossSpec,
+    /// Policer before the queue.
+    pub policer: Option<PolicerSpec>,
     /// Packets that come out of order, twice or damaged.
     pub impairments: ImpairmentsSpec,
     /// Times at which every packet that arrives is lost.
@@ -266,6 +269,7 @@ impl Default for Link {
             jitter: Dur::ZERO,
             wakes: Dur::ZERO,
             loss: LossSpec::default(),
+            policer: None,
             impairments: ImpairmentsSpec::default(),
             outages: None,
             router: None,

@@ -19,6 +19,8 @@ pub enum Fate {
     Lost = 4,
     /// Damaged on a wire, and discarded at its end.
     Corrupted = 5,
+    /// Dropped by a policer.
+    Policed = 6,
 }
 
 /// Flag of an ECN-capable transport (RFC 3168 §5).

@@ -721,8 +721,8 @@ fn launcher<'a>(
     arrivals: &'a mut Arrivals,
 ) -> impl FnMut(Emission) + 'a {
     move |e: Emission| {
-        let packet = packet(&e, flow, far_end.header_bytes, now);
-        if let Some(flight) = link.book_impaired(&packet, now, end) {
+        let mut packet = packet(&e, flow, far_end.header_bytes, now);
+        if let Some(flight) = link.book_impaired(&mut packet, now, end) {
             far_end.land(&packet, flight, end, arrivals);
         }
     }

@@ -79,7 +79,11 @@ fn impairments() -> impl Strategy<Value = Value> {
     let all = (reorder, chance(), chance()).prop_map(
         |(reorder, duplicate, corrupt)| json!({"reorder": reorder, "duplicate": duplicate, "corrupt": corrupt}),
     );
-    prop_oneof![2 => Just(json!({})), 1 => all]
+    let policer = (0.5..20.0_f64, 3000..100_000_u32, any::<bool>()).prop_map(|(mbps, burst, marks)| {
+        json!({"policer":
+            {"rate_mbps": mbps, "burst_bytes": burst, "action": if marks { "mark" } else { "drop" }}})
+    });
+    prop_oneof![3 => Just(json!({})), 2 => all, 1 => policer]
 }
 
 fn link() -> impl Strategy<Value = Value> {
@@ -254,7 +258,8 @@ fn so_far(sim: &Sim) -> String {
 fn check_conservation(document: &Value, sim: &Sim) -> Result<(), TestCaseError> {
     for link in sim.links() {
         let s = link.stats;
-        let accounted = s.delivered_packets + s.dropped_packets + s.lost_packets + link.backlog_packets() as u64;
+        let gone = s.dropped_packets + s.lost_packets + link.policed_packets();
+        let accounted = s.delivered_packets + gone + link.backlog_packets() as u64;
         prop_assert_eq!(s.arrived_packets, accounted, "{:?}", s);
     }
     let no_acks_on_links =
@@ -264,7 +269,10 @@ fn check_conservation(document: &Value, sim: &Sim) -> Result<(), TestCaseError> 
         let elsewhere: u64 = sim
             .links()
             .iter()
-            .map(|l| l.stats.dropped_packets + l.stats.lost_packets + l.backlog_packets() as u64 + l.pipe.len() as u64)
+            .map(|l| {
+                let gone = l.stats.dropped_packets + l.stats.lost_packets + l.policed_packets();
+                gone + l.backlog_packets() as u64 + l.pipe.len() as u64
+            })
             .sum();
         // Copies and damage between links make the sums of packets that are under way differ.
         let intact = |l: &Link| l.impaired().duplicated_packets + l.impaired().corrupted_packets == 0;
@@ -335,7 +343,8 @@ proptest! {
         let unique: u64 = sim.flows().iter().map(|f| f.receiver().goodput_bytes / MSS).sum();
         let duplicates: u64 = sim.flows().iter().map(|f| f.receiver().duplicates).sum();
         let sum = |of: fn(&Link) -> u64| sim.links().iter().map(of).sum::<u64>();
-        let gone = sum(|l| l.stats.dropped_packets + l.stats.lost_packets + l.impaired().corrupted_packets);
+        let gone = sum(|l| l.stats.dropped_packets + l.stats.lost_packets + l.policed_packets());
+        let gone = gone + sum(|l| l.impaired().corrupted_packets);
         let sent: u64 = sim.flows().iter().map(|f| f.sender.stats.sent).sum();
         prop_assert_eq!(unique + duplicates + gone, sent + sum(|l| l.impaired().duplicated_packets));
     }

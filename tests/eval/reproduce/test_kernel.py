@@ -287,6 +287,11 @@ def test_modules_and_classes_beside_a_suite_are_its_flows(on_kernel: Path) -> No
     assert {flow["scheme"] for flow in flows} == {"mine", "Own"}
     assert {json.dumps(flow.get("params")) for flow in flows if flow["scheme"] == "mine"} == {'{"packets": 5}'}
     before = [run.key for run in expanded()]
+    failing = compiled(source("__builtin_trap();"))
+    made.write_bytes(failing)
+    (run, *_) = [run for run in expanded() if "mine" in run.cell["scheme"]]
+    with pytest.raises(RunnerError, match="cc_on_ack: trap"):
+        runs.perform(run)
     made.write_bytes(compiled(source("out->window_bytes += 1;")))
     after = [run.key for run in expanded()]
     assert len(before) >= 2 and sum(old != new for old, new in zip(before, after, strict=True)) == len(before) / 2

@@ -34,6 +34,7 @@ fn links() -> Vec<Value> {
             {"at_s": 4, "delay_ms": 35}, {"at_s": 4.5, "delay_ms": 0.5}], "keep_order": false}, "duplicate": 0.01}),
         ),
         one(&constant, json!({"reorder": {"probability": 0.05, "late_ms": 4}})),
+        one(&constant, json!({"policer": {"rate_mbps": 8, "burst_bytes": 20000}, "loss": 0.001})),
         one(&constant, json!({"duplicate": 0.05, "jitter_ms": 2})),
         one(&constant, json!({"corrupt": {"probability": 0.01, "correlation": 0.5}})),
         one(
@@ -90,8 +91,10 @@ fn order_and_fate_of_each_packet_are_those_of_the_simulator() {
             assert_eq!(of_emulator.stats.delivered_packets, of_sim.delivered_packets);
             let gone = (of_emulator.stats.dropped_packets, of_emulator.stats.lost_packets);
             assert_eq!(gone, (of_sim.dropped_packets, of_sim.lost_packets), "{scheme} on {link}");
+            assert_eq!(of_emulator.policed_packets(), of_sim.policed_packets);
             let fates = |fate| sent.iter().filter(|each| each.fate == fate).count() as u64;
             assert_eq!(fates(Fate::Corrupted), of_sim.impaired.corrupted_packets);
+            assert_eq!(fates(Fate::Policed), of_sim.policed_packets);
             assert_eq!((fates(Fate::Dropped), fates(Fate::Lost)), gone);
         }
     }

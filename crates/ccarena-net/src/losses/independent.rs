@@ -30,7 +30,7 @@ impl Independent {
 }
 
 impl Process for Independent {
-    #[inline]
+    #[inline(always)]
     fn loses(&mut self, _: Time) -> bool {
         self.stream.chance(self.probability)
     }

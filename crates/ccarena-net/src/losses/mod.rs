@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use ccarena_cc::types::Time;
 
 pub use self::outages::Outages;
+use crate::policer::Policer;
 pub use crate::queues::{Param, Params};
 use crate::rng::Stream;
 
@@ -106,7 +107,7 @@ macro_rules! processes {
         }
 
         impl Process for AnyProcess {
-            #[inline]
+            #[inline(always)]
             fn loses(&mut self, now: Time) -> bool {
                 match self {
                     $(Self::$process(process) => process.loses(now),)*
@@ -127,23 +128,26 @@ pub fn all() -> impl Iterator<Item = &'static Description> {
     Kind::ALL.iter().map(|kind| kind.description())
 }
 
-/// Losses of a link: a process, and outages.
+/// Losses of a link before its queue: a process, outages and a policer.
 #[derive(Clone, Debug)]
 pub struct Losses {
     outages: Option<Outages>,
     process: Option<AnyProcess>,
+    /// Policer of what is not lost.
+    pub policer: Option<Policer>,
 }
 
 impl Losses {
     /// Returns the losses, if the link can lose anything before its queue.
     #[must_use]
-    pub fn new(spec: &LossSpec, stream: Stream, outages: Option<Outages>) -> Option<Self> {
+    pub fn new(spec: &LossSpec, stream: Stream, outages: Option<Outages>, policer: Option<Policer>) -> Option<Self> {
         let process = (spec.as_independent() != Some(0.0)).then(|| AnyProcess::new(spec, stream));
-        (process.is_some() || outages.is_some()).then_some(Self { outages, process })
+        let any = process.is_some() || outages.is_some() || policer.is_some();
+        any.then_some(Self { outages, process, policer })
     }
 
     /// Returns whether the packet that arrives at `now` is lost. Times do not go back.
-    #[inline]
+    #[inline(always)]
     pub fn loses(&mut self, now: Time) -> bool {
         let out = self.outages.as_mut().is_some_and(|outages| outages.is_off(now));
         out || self.process.as_mut().is_some_and(|process| process.loses(now))
@@ -221,8 +225,8 @@ mod tests {
     #[test]
     fn a_link_without_loss_has_none() {
         let stream = || Stream::new(1, Purpose::Loss, 0);
-        assert!(Losses::new(&LossSpec::default(), stream(), None).is_none());
-        let always = Losses::new(&LossSpec::independent(1.0), stream(), None);
+        assert!(Losses::new(&LossSpec::default(), stream(), None, None).is_none());
+        let always = Losses::new(&LossSpec::independent(1.0), stream(), None, None);
         assert!(always.is_some_and(|mut losses| losses.loses(Time::ZERO)));
     }
 }

@@ -89,6 +89,7 @@ fn link(at: &At<'_>, index: usize) -> Result<Link> {
         jitter: o.or("jitter_ms", default.jitter, |at| at.millis(0.0, MAX_DELAY_MS))?,
         wakes: o.or("wakes_ms", default.wakes, |at| at.millis(0.0, MAX_DELAY_MS))?,
         loss: o.or("loss", default.loss, links::loss)?,
+        policer: o.maybe("policer", links::policer)?,
         impairments: links::impairments(&o)?,
         outages: o.maybe("outages", outages)?,
         router: o.or("router", default.router, router)?,

@@ -18,7 +18,7 @@ fn full() -> Value {
         "version": 1, "duration_s": 12.5, "seed": 7,
         "links": [
             {"name": "a", "service": {"type": "constant", "rate_mbps": 48.5}, "queue": {"type": "droptail", "packets": 100},
-             "delay_ms": 12.25, "jitter_ms": 0.5, "loss": 0.01, "duplicate": 0.02,
+             "delay_ms": 12.25, "jitter_ms": 0.5, "loss": 0.01, "duplicate": 0.02, "policer": {"rate_mbps": 9, "burst_bytes": 9000, "action": "mark"},
              "reorder": {"probability": 0.1, "late_ms": 3, "correlation": 0.2}, "corrupt": {"probability": 0.01}, "router": {"idle_ms": 100, "headroom": 0.9, "mode": "equal"}},
             {"name": "b", "service": {"type": "steps", "steps": [{"at_s": 0, "rate_mbps": 5}, {"at_s": 1.5, "rate_mbps": 0}]},
              "queue": {"type": "droptail", "bytes": 30000}, "router": true, "loss": {"type": "gilbert_elliott", "p": 0.01, "r": 0.3}},
@@ -243,6 +243,27 @@ fn impossible_values_are_refused() {
             "/links/0/delay_ms",
             json!({"steps": [{"at_s": 0, "delay_ms": 1}, {"at_s": 5, "delay_ms": 2}, {"at_s": 4, "delay_ms": 1}]}),
             "links[0].delay_ms.steps[2].at_s: got 4; expected more than 5, the time of the step before",
+        ),
+        (
+            "/links/0/policer",
+            json!({"burst_bytes": 9000}),
+            "links[0].policer.rate_mbps: missing; expected the policed rate in Mbit/s",
+        ),
+        (
+            "/links/0/policer",
+            json!({"rate_mbps": 9}),
+            "links[0].policer.burst_bytes: missing; expected bytes that pass",
+        ),
+        (
+            "/links/0/policer",
+            json!({"rate_mbps": 9, "burst_bytes": 100}),
+            "links[0].policer.burst_bytes: got 100; expected a whole number from 1500",
+        ),
+        ("/links/0/policer", json!({"rate_mbps": 0, "burst_bytes": 9000}), "links[0].policer.rate_mbps: got 0;"),
+        (
+            "/links/0/policer",
+            json!({"rate_mbps": 9, "burst_bytes": 9000, "action": "mrak"}),
+            "links[0].policer.action: unknown action \"mrak\"; did you mean \"mark\"?",
         ),
         ("/links/0/reorder", json!({"probability": 0.1}), "links[0].reorder.late_ms: missing; expected milliseconds"),
         ("/links/0/reorder", json!({"late_ms": 1}), "links[0].reorder.probability: missing; expected a probability"),

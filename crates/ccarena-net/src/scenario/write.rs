@@ -8,6 +8,7 @@ use super::{AckPolicy, App, Flow, Link, Scenario, VERSION, foreign, own};
 use crate::delays::DelaySpec;
 use crate::impairments::{Chance, ImpairmentsSpec};
 use crate::losses::LossSpec;
+use crate::policer::PolicerSpec;
 use crate::queues::{Limit, Params, QueueSpec};
 use crate::reshape::{self, Reshape};
 use crate::routers::RouterSpec;
@@ -45,8 +46,13 @@ fn link(l: &Link) -> Value {
     // Documents of links that have none stay as they were, and with them the digests of stored results.
     if let Value::Object(fields) = &mut document {
         impairments(&l.impairments, fields);
+        fields.extend(l.policer.map(|p| ("policer".into(), policer(p))));
     }
     document
+}
+
+fn policer(p: PolicerSpec) -> Value {
+    json!({"rate_mbps": p.rate.as_mbps(), "burst_bytes": p.burst_bytes, "action": if p.marks { "mark" } else { "drop" }})
 }
 
 fn impairments(spec: &ImpairmentsSpec, fields: &mut Map<String, Value>) {

@@ -2,15 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use ccarena_cc::reader::{At, Object, Result};
+use ccarena_cc::reader::{At, MIN_MBPS, Object, Result};
 use ccarena_cc::types::Dur;
 
 use crate::delays::{DelaySpec, MAX_DELAY_MS};
 use crate::impairments::{Chance, ImpairmentsSpec, Reorder};
 use crate::losses::{self, LossSpec};
+use crate::policer::PolicerSpec;
 
-/// Fields of a link's impairments.
-pub const IMPAIRMENTS: &[&str] = &["reorder", "duplicate", "corrupt"];
+/// Fields of a link's policer and impairments.
+pub const IMPAIRMENTS: &[&str] = &["policer", "reorder", "duplicate", "corrupt"];
+
+/// Bytes that a policer's bucket holds: from a packet on Ethernet to a second at 100 Gbit/s.
+const MIN_BURST_BYTES: u64 = 1500;
+const MAX_BURST_BYTES: u64 = 12_500_000_000;
 
 /// Longest time for which a packet stays behind: a minute.
 const MAX_LATE_MS: f64 = 60_000.0;
@@ -53,6 +58,17 @@ pub fn loss(at: &At<'_>) -> Result<LossSpec> {
         }
     }
     Ok(LossSpec::new(kind, &given))
+}
+
+/// Reads a policer.
+pub fn policer(at: &At<'_>) -> Result<PolicerSpec> {
+    let o = at.object(&["rate_mbps", "burst_bytes", "action"])?;
+    let burst = o.require("burst_bytes", "bytes that pass at once, at least one packet, such as 30000")?;
+    Ok(PolicerSpec {
+        rate: o.require("rate_mbps", "the policed rate in Mbit/s")?.mbps(MIN_MBPS)?,
+        burst_bytes: burst.whole(MIN_BURST_BYTES, MAX_BURST_BYTES)?,
+        marks: o.or("action", false, |at| Ok(at.choice("action", &["drop", "mark"])? == "mark"))?,
+    })
 }
 
 /// Reads the impairments of the link `o`.
