@@ -13,6 +13,12 @@ pub const LARGEST_TRACE_BYTES: u64 = 256_000_000;
 /// The longest scenario or document of a learned scheme: 16 MB.
 pub const LARGEST_DOCUMENT_BYTES: u64 = 16_000_000;
 
+/// The longest WebAssembly module: 1 MiB, some hundred times a controller's.
+pub const LARGEST_MODULE_BYTES: u64 = 1 << 20;
+
+/// The most memory that a module gets for a flow: 16 MiB.
+pub const MODULE_MEMORY_BYTES: usize = 16 << 20;
+
 /// Reads a document's text.
 ///
 /// # Errors

@@ -7,12 +7,13 @@
 
 use std::fmt;
 
+use ccarena_cc::bounded::MODULE_MEMORY_BYTES;
 use ccarena_cc::types::{Dur, Time};
 
 use crate::cellular;
 use crate::link::{Carried, Delivered, Link};
 use crate::reshape::Reshape;
-use crate::scenario::{self, App, Flow, Scenario};
+use crate::scenario::{self, App, Flow, Own, Scenario};
 use crate::series::{FlowBin, LinkBin};
 use crate::service::ServiceSpec;
 use crate::trace::OPPORTUNITY_BYTES;
@@ -228,6 +229,9 @@ impl Demand {
         let mut parts = Vec::new();
         let mut part = |path: String, what, bytes, advice| parts.push(Part { path, what, bytes, advice });
         part("flows".into(), "for flows", flows * FLOW_BYTES, "have fewer flows");
+        let modules = scenario.flows.iter().filter(|flow| matches!(flow.own, Some(Own::Wasm { .. }))).count();
+        let advice = "have fewer flows whose controller is a module";
+        part("flows".into(), "for modules", modules as f64 * MODULE_MEMORY_BYTES as f64, advice);
         part("links".into(), "for links", links * LINK_BYTES, "have fewer links");
 
         let mut per_bin = links * size(size_of::<f64>());

@@ -22,6 +22,14 @@ fn what_asks_for_too_much_is_refused_at_once_and_allowed_on_request() {
     let error = new(&bins, Limits::default()).err().unwrap().to_string();
     assert!(error.starts_with("record.bin_ms: the run asks for about 320.8 TB of memory"), "{error}");
 
+    let modules = json!({
+        "links": [{"service": {"type": "constant", "rate_mbps": 1}}],
+        "flows": [{"scheme": "mine", "controller": {"type": "wasm", "module": "mine.wasm"}, "count": 1000}],
+    });
+    let error = new(&modules, Limits::default()).err().unwrap().to_string();
+    let expected = "flows: the run asks for about 16.8 GB of memory, most of it for modules, and the limit is 4.0 GB";
+    assert!(error.starts_with(expected), "{error}");
+
     // A trace says only when it has been read how much it carries.
     let file = std::env::temp_dir().join(format!("ccarena-limits-{}.trace", std::process::id()));
     std::fs::write(&file, "1\n1\n1\n1\n").unwrap();

@@ -48,37 +48,19 @@ pub const SCRATCH_BYTES: usize = 512;
 
 const _: () = assert!(CONTROL_BYTES + CONFIG_BYTES <= SCRATCH_BYTES);
 
-/// Writes fields one after the other; what is left stays zero.
-struct Fields<const N: usize> {
-    bytes: [u8; N],
-    at: usize,
+/// Two fields of 32 bits in a word.
+const fn pair(low: u32, high: u32) -> u64 {
+    low as u64 | (high as u64) << 32
 }
 
-impl<const N: usize> Fields<N> {
-    const fn new() -> Self {
-        Self { bytes: [0; N], at: 0 }
+/// Returns the bytes of a struct that begins with `words`; what is left stays zero.
+#[inline(always)]
+fn bytes<const W: usize, const N: usize>(words: [u64; W]) -> [u8; N] {
+    let mut bytes = [0; N];
+    for (room, word) in bytes.chunks_exact_mut(8).zip(words) {
+        room.copy_from_slice(&word.to_le_bytes());
     }
-
-    #[inline(always)]
-    fn put<const M: usize>(mut self, field: [u8; M]) -> Self {
-        self.bytes[self.at..self.at + M].copy_from_slice(&field);
-        self.at += M;
-        self
-    }
-
-    #[inline(always)]
-    fn u64(self, value: u64) -> Self {
-        self.put(value.to_le_bytes())
-    }
-
-    #[inline(always)]
-    fn u32(self, value: u32) -> Self {
-        self.put(value.to_le_bytes())
-    }
-
-    fn f64(self, value: f64) -> Self {
-        self.put(value.to_le_bytes())
-    }
+    bytes
 }
 
 const fn flag(set: bool, flag: u32) -> u32 {
@@ -98,74 +80,65 @@ const fn recovery(state: RecoveryState) -> u32 {
 #[must_use]
 #[inline]
 pub fn ack(ack: &AckInfo) -> [u8; ACK_BYTES] {
-    let rate = ack.rate.as_ref();
-    let app_limited = rate.is_some_and(|sample| sample.app_limited);
-    Fields::new()
-        .u64(ack.now.0)
-        .u64(ack.acked.0)
-        .u64(ack.rtt.unwrap_or(Dur(NEVER)).0)
-        .u64(ack.min_rtt.0)
-        .u64(ack.srtt.0)
-        .u64(ack.rttvar.0)
-        .u64(ack.prior_in_flight.0)
-        .u64(ack.in_flight.0)
-        .u64(ack.delivered.0)
-        .u64(ack.lost.0)
-        .u64(rate.map_or(0, |sample| sample.delivered.0))
-        .u64(rate.map_or(0, |sample| sample.interval.0))
-        .u64(rate.map_or(0, |sample| sample.prior_delivered.0))
-        .u64(ack.snd_una)
-        .u64(ack.snd_nxt)
-        .u32(ack.acked_packets)
-        .u32(ack.retransmitted)
-        .u32(ack.ecn_ce)
-        .u32(recovery(ack.recovery))
-        .u32(flag(ack.cwnd_limited, flags::WINDOW_LIMITED) | flag(app_limited, flags::APP_LIMITED))
-        .bytes
+    let sample = ack.rate.unwrap_or_default();
+    bytes([
+        ack.now.0,
+        ack.acked.0,
+        ack.rtt.unwrap_or(Dur(NEVER)).0,
+        ack.min_rtt.0,
+        ack.srtt.0,
+        ack.rttvar.0,
+        ack.prior_in_flight.0,
+        ack.in_flight.0,
+        ack.delivered.0,
+        ack.lost.0,
+        sample.delivered.0,
+        sample.interval.0,
+        sample.prior_delivered.0,
+        ack.snd_una,
+        ack.snd_nxt,
+        pair(ack.acked_packets, ack.retransmitted),
+        pair(ack.ecn_ce, recovery(ack.recovery)),
+        pair(flag(ack.cwnd_limited, flags::WINDOW_LIMITED) | flag(sample.app_limited, flags::APP_LIMITED), 0),
+    ])
 }
 
 /// Returns `cc_loss`.
 #[must_use]
 pub fn loss(loss: &LossInfo) -> [u8; LOSS_BYTES] {
-    Fields::new()
-        .u64(loss.now.0)
-        .u64(loss.lost.0)
-        .u64(loss.in_flight.0)
-        .u64(loss.delivered.0)
-        .u64(loss.snd_nxt)
-        .u32(loss.lost_packets)
-        .u32(flag(loss.new_episode, flags::NEW_EPISODE) | flag(loss.ecn, flags::MARKED))
-        .bytes
+    let flags = flag(loss.new_episode, flags::NEW_EPISODE) | flag(loss.ecn, flags::MARKED);
+    bytes([loss.now.0, loss.lost.0, loss.in_flight.0, loss.delivered.0, loss.snd_nxt, pair(loss.lost_packets, flags)])
 }
 
 /// Returns `cc_sent`.
 #[must_use]
 #[inline]
 pub fn sent(sent: &SentInfo) -> [u8; SENT_BYTES] {
-    Fields::new()
-        .u64(sent.now.0)
-        .u64(sent.bytes.0)
-        .u64(sent.prior_in_flight.0)
-        .u64(sent.snd_nxt)
-        .u64(sent.last_sent.0)
-        .u64(sent.unreported.0)
-        .u32(sent.unreported_packets)
-        .u32(flag(sent.app_limited, flags::APP_LIMITED) | flag(sent.retransmission, flags::RETRANSMISSION))
-        .bytes
+    let flags = flag(sent.app_limited, flags::APP_LIMITED) | flag(sent.retransmission, flags::RETRANSMISSION);
+    bytes([
+        sent.now.0,
+        sent.bytes.0,
+        sent.prior_in_flight.0,
+        sent.snd_nxt,
+        sent.last_sent.0,
+        sent.unreported.0,
+        pair(sent.unreported_packets, flags),
+    ])
 }
 
 /// Returns `cc_config`, with the values of the parameters.
 #[must_use]
 pub fn config(config: &Config, params: &[f64]) -> [u8; CONFIG_BYTES] {
-    let mut fields = Fields::new()
-        .u32(config.mss.max(1))
-        .u32(config.initial_window)
-        .u32(u32::from(config.slow_start))
-        .u32(params.len() as u32)
-        .f64(config.weight)
-        .u32(config.header_bytes);
-    fields.at = CONFIG_BYTES - 8 * PARAMS;
-    params.iter().take(PARAMS).fold(fields, |fields, value| fields.f64(*value)).bytes
+    const BEFORE: usize = CONFIG_BYTES / 8 - PARAMS;
+    let mut words = [0; CONFIG_BYTES / 8];
+    words[..4].copy_from_slice(&[
+        pair(config.mss.max(1), config.initial_window),
+        pair(u32::from(config.slow_start), params.len() as u32),
+        config.weight.to_bits(),
+        pair(config.header_bytes, 0),
+    ]);
+    words[BEFORE..].iter_mut().zip(params).for_each(|(word, value)| *word = value.to_bits());
+    bytes(words)
 }
 
 /// Answers of a controller, `cc_control`.
@@ -207,7 +180,7 @@ impl Control {
     /// Returns what a module finds.
     #[must_use]
     pub fn bytes(&self) -> [u8; CONTROL_BYTES] {
-        Fields::new().f64(self.window_bytes).f64(self.pacing_bps).f64(self.threshold_bytes).u64(self.timer_ns).bytes
+        bytes([self.window_bytes.to_bits(), self.pacing_bps.to_bits(), self.threshold_bytes.to_bits(), self.timer_ns])
     }
 }
 

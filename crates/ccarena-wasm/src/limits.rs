@@ -1,9 +1,7 @@
 //! Bounds of a module, so that a stranger's one costs no more than these.
 
-/// Largest module.
-pub const MODULE_BYTES: u64 = 1 << 20;
-/// Most memory of a flow's instance.
-pub const MEMORY_BYTES: usize = 16 << 20;
+pub use ccarena_cc::bounded::{LARGEST_MODULE_BYTES as MODULE_BYTES, MODULE_MEMORY_BYTES as MEMORY_BYTES};
+
 /// Most elements of its tables together.
 pub const TABLE_ELEMENTS: usize = 10_000;
 /// Most tables.
