@@ -7,6 +7,7 @@
     ccarena.train("acct", out="runs/acct")
     ccarena.evaluate("runs/acct", "cubic", "bbr").summary()
     ccarena.compete("cubic", "bbr", links=["48mbps,20ms,1bdp"]).summary()
+    ccarena.search("copa@delta=0.05:2", out="runs/search-copa").better
 
 Importing the package registers its environments: `gymnasium.make("ccarena/Acct-v0")`. It loads neither torch, Ray,
 pandas nor the native simulator: what is listed here is loaded when it is first used.
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ccarena.scenarios.results import Results
     from ccarena.scenarios.run import run
     from ccarena.scenarios.types import Flow, Link, Scenario
+    from ccarena.searches.api import Found, search
     from ccarena.tune.scheme import TunedScheme, tune_scheme
 
 __version__ = "0.2.0"
@@ -33,6 +35,7 @@ __all__ = [
     "Competition",
     "Controller",
     "Flow",
+    "Found",
     "Link",
     "Outcome",
     "Results",
@@ -44,6 +47,7 @@ __all__ = [
     "evaluate",
     "load_policy",
     "run",
+    "search",
     "train",
     "tune_scheme",
 ]
@@ -52,6 +56,7 @@ _HOMES = {
     "Controller": "ccarena.controllers.interface",
     "Competition": "ccarena.eval.compete.competition",
     "Flow": "ccarena.scenarios.types",
+    "Found": "ccarena.searches.api",
     "Link": "ccarena.scenarios.types",
     "Outcome": "ccarena.eval.heldout.outcome",
     "Results": "ccarena.scenarios.results",
@@ -62,6 +67,7 @@ _HOMES = {
     "evaluate": "ccarena.eval.heldout.outcome",
     "load_policy": "ccarena.scenarios.entrants",
     "run": "ccarena.scenarios.run",
+    "search": "ccarena.searches.api",
     "train": "ccarena.agents.api",
     "tune_scheme": "ccarena.tune.scheme",
 }

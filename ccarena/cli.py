@@ -22,6 +22,10 @@ COMMANDS = {
     "status": ("ccarena.commands.status", "say how far a training is, here, on an object store or on a cluster"),
     "tune": ("ccarena.commands.tune", "train configurations of a space, several seeds each, and compare them"),
     "tune-scheme": ("ccarena.commands.tune_scheme", "search a scheme's parameters on links, and compare the best"),
+    "search": (
+        "ccarena.commands.search",
+        "search parameters, rules or programs on links, and judge the best on others",
+    ),
     "eval": ("ccarena.commands.eval", "evaluate a policy beside heuristics on links"),
     "fidelity": ("ccarena.commands.fidelity", "hold the simulator against recorded kernel runs"),
     "compete": (

@@ -19,8 +19,8 @@ from ccarena.core.programs import find
 from ccarena.core.terminal import again, command_line
 from ccarena.errors import ConfigError, PolicyError
 from ccarena.eval.reproduce import checks, index, kernel, own_traces, page, pages, policy, runner, runs, suite, tables
-from ccarena.eval.reproduce.journal import Journal
 from ccarena.executors import Executor, Processes
+from ccarena.runs.journal import Journal
 from ccarena.runs.run_folder import write_commands
 from ccarena.scenarios.backends import BACKENDS, SIM
 from ccarena.traces.given import GivenTrace, read_traces
@@ -190,7 +190,7 @@ def _reproduce(
         for one, of_suite, of_wrong in zip(loaded, expanded, wrong, strict=True):
             folder, policies = tables.folder_of(out, one.name, args.backend), trained[one.name]
             others = _rows_of_wrong(folder / "with-cubic", of_wrong, executor, progress) if of_wrong else []
-            with Journal(folder) as journal:
+            with Journal(folder, "ccarena reproduce") as journal:
                 failed = runner.execute(of_suite, journal, folder, executor, progress)
                 failures += failed
                 rows = _rows(of_suite, journal)
@@ -238,7 +238,7 @@ def _rows_of_wrong(
     folder: Path, of_wrong: list[runs.Run], executor: Executor, progress: runner.Progress
 ) -> list[dict[str, Any]]:
     """Returns the rows of runs with a deliberately wrong scheme; runs that such a scheme cannot do are left out."""
-    with Journal(folder) as journal:
+    with Journal(folder, "ccarena reproduce") as journal:
         runner.execute(of_wrong, journal, folder, executor, progress)
         rows = _rows(of_wrong, journal)
         journal.settle([run.key for run in of_wrong])

@@ -14,7 +14,7 @@ from ccarena.configs import userfile
 from ccarena.core.files import digest
 from ccarena.errors import ConfigError, ControllerError, did_you_mean
 
-__all__ = ["check", "class_of", "flow_of", "identity", "is_class", "make", "parameters", "with_traceback"]
+__all__ = ["check", "class_of", "flow_of", "flow_of_file", "identity", "is_class", "make", "parameters", "with_traceback"]
 
 _KEY = "controller"
 _IN_MEMORY: dict[str, type] = {}
@@ -35,11 +35,16 @@ def flow_of(given: str | type) -> dict[str, Any]:
     """
     if isinstance(given, str):
         file, _, name = given.rpartition(":")
-        where = f"{os.path.abspath(file)}:{name}"
-    else:
-        where = f"{_MEMORY}{given.__module__}.{given.__qualname__} {id(given):x}"
-        _IN_MEMORY[where] = given
+        flow = flow_of_file(Path(file), name)
+        return {**flow, "scheme": class_of(flow).__name__}
+    where = f"{_MEMORY}{given.__module__}.{given.__qualname__} {id(given):x}"
+    _IN_MEMORY[where] = given
     return {"scheme": _find(where).__name__, "controller": {"type": "python", "class": where}}
+
+
+def flow_of_file(file: Path, name: str) -> dict[str, Any]:
+    """Returns the flow of a scenario for the class `name` of a file that is not read: a run reads it."""
+    return {"scheme": name, "controller": {"type": "python", "class": f"{os.path.abspath(file)}:{name}"}}
 
 
 def class_of(flow: Mapping[str, Any]) -> type:

@@ -12,6 +12,7 @@ from typing import Any
 
 from ray.tune.schedulers import ASHAScheduler
 
+from ccarena.tune.halving import REDUCTION
 from ccarena.tune.trial import Trials
 
 __all__ = ["Asha"]
@@ -23,7 +24,7 @@ class Asha(ASHAScheduler):
     """
 
     def __init__(self, trials: Trials, seeds: Sequence[int], last: int) -> None:
-        super().__init__(time_attr="validation", max_t=last, grace_period=1, reduction_factor=3)
+        super().__init__(time_attr="validation", max_t=last, grace_period=1, reduction_factor=REDUCTION)
         self._trials, self._seeds = trials, seeds
 
     def on_trial_add(self, tune_controller: Any, trial: Any) -> None:

@@ -18,7 +18,7 @@ from ccarena.configs import TrainConfig, load_config
 from ccarena.core.reader import read_data
 from ccarena.errors import ConfigError, did_you_mean, excerpt
 
-__all__ = ["Dimension", "Space", "read_space"]
+__all__ = ["Dimension", "Space", "dimensions_of", "read_space"]
 
 MOST_VALUES = 1000
 """Most values of all keys together: each value is checked in a configuration of its own."""
@@ -49,13 +49,7 @@ class Space:
 
 def read_space(path: Path, config: str, overrides: Mapping[str, Any]) -> Space:
     """Reads the space in the file and checks that each corner is a configuration. Raises ConfigError."""
-    try:
-        document = read_data(path)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot read the space: {error.strerror}; expected a YAML file") from error
-    if not isinstance(document, dict) or not document:
-        raise ConfigError(f"{path}: expected a mapping of configuration keys, such as `algorithm.gamma: [0.9, 0.99]`")
-    space = Space({str(key): _dimension(path, str(key), value) for key, value in document.items()})
+    space = Space(dimensions_of(path, "configuration keys, such as `algorithm.gamma: [0.9, 0.99]`"))
     for reserved in ("seed", "out", "name"):
         if reserved in space.dimensions:
             raise ConfigError(f"{path}: {reserved} cannot be searched; every trial is trained with --seeds seeds")
@@ -70,7 +64,23 @@ def read_space(path: Path, config: str, overrides: Mapping[str, Any]) -> Space:
     return space
 
 
-def _dimension(path: Path, key: str, value: Any) -> Dimension:
+def dimensions_of(
+    given: Path | Mapping[str, Any], keys: str = "parameters, such as `beta: {uniform: [0.5, 0.9]}`"
+) -> dict[str, Dimension]:
+    """Returns the dimensions by key of a space: a YAML file, or what it would hold. Raises ConfigError, which says
+    that a space is a mapping of `keys`.
+    """
+    where = given if isinstance(given, Path) else "space"
+    try:
+        document = read_data(given) if isinstance(given, Path) else given
+    except OSError as error:
+        raise ConfigError(f"{given}: cannot read the space: {error.strerror}; expected a YAML file") from error
+    if not isinstance(document, Mapping) or not document:
+        raise ConfigError(f"{where}: expected a mapping of {keys}")
+    return {str(key): _dimension(where, str(key), value) for key, value in document.items()}
+
+
+def _dimension(path: Path | str, key: str, value: Any) -> Dimension:
     if isinstance(value, list) and value:
         return Dimension("choice", tuple(value))
     if isinstance(value, dict) and len(value) == 1:

@@ -43,6 +43,7 @@ RANKED = "leaderboard rank --store results.db"
 EXPORTED = "leaderboard export --store results.db"
 CONVERT = "traces convert table.csv --out x.trace"
 TUNED = "tune-scheme copa --space ranges.yaml"
+SEARCHED = "search copa@delta=0.1:1"
 
 
 class Case(NamedTuple):
@@ -109,6 +110,29 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--threads": more(TUNED, "--threads 1"),
         "--out": more(TUNED, "--out elsewhere"),
         "--resume": more("tune-scheme --out elsewhere", "--resume"),
+    },
+    "search": {
+        "template": Case(SEARCHED, "search copa@delta=0.2:1"),
+        "--space": Case(SEARCHED, "search copa --space ranges.yaml"),
+        "--generator": Case(SEARCHED, "search copa --generator true"),
+        "--link": more(SEARCHED, "--link 12mbps"),
+        "--beside": more(SEARCHED, "--beside cubic"),
+        "--weights": more(SEARCHED, "--weights power=1"),
+        "--candidates": more(SEARCHED, "--candidates 77"),
+        "--population": more(SEARCHED, "--population 7"),
+        "--rungs": more(SEARCHED, "--rungs 2"),
+        "--seeds": more(SEARCHED, "--seeds 2"),
+        "--duration-s": more(SEARCHED, "--duration-s 7"),
+        "--test-link": more(SEARCHED, "--test-link 12mbps"),
+        "--test-seeds": more(SEARCHED, "--test-seeds 2"),
+        "--seed": more(SEARCHED, "--seed 7"),
+        "--repeat": more(SEARCHED, "--repeat 2"),
+        "--silence-s": more(SEARCHED, "--silence-s 7"),
+        "--limit-s": more(SEARCHED, "--limit-s 7"),
+        "--memory-mb": more(SEARCHED, "--memory-mb 777"),
+        "--workers": more(SEARCHED, "--workers 1"),
+        "--out": more(SEARCHED, "--out elsewhere"),
+        "--resume": more("search --out elsewhere", "--resume"),
     },
     "eval": {
         "entries": more("eval", "policy.safetensors"),
@@ -430,6 +454,7 @@ REFUSED: dict[str, str] = {
     "eval --kind rate": "--kind has no effect without --plot",
     "status run --lines 3": "--lines has no effect without a job and its --ray-address",
     "tune --resume --out elsewhere --seeds 3": "--seeds has no effect beside --resume",
+    "search --resume --out elsewhere --seed 3": "--seed has no effect beside --resume",
     "tune-scheme --resume --out elsewhere --seed 3": "--seed has no effect beside --resume",
     "eval --ray-address head:6379": "--ray-address has no effect without --executor ray",
     "eval --executor ray --threads 2": "--threads has no effect beside --executor ray",
@@ -478,6 +503,7 @@ STANDING_IN = (
     "ccarena.commands.status._jobs",
     "ccarena.commands.tune.sweep",
     "ccarena.tune.scheme.run",
+    "ccarena.searches.api.carry_out",
     "ccarena.eval.heldout.outcome.evaluate",
     "ccarena.commands.eval_scenarios.show_scenario",
     "ccarena.commands.compete.compete",

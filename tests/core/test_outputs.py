@@ -31,6 +31,7 @@ READ = {
     ("policy", "path"),
     ("traces", "table"),
     ("traces", "--from"),
+    ("search", "--space"),
     ("tune", "--space"),
     ("tune-scheme", "--space"),
 }

@@ -17,9 +17,9 @@ import yaml
 from ccarena.core.files import write_atomically
 from ccarena.core.terminal import duration, heartbeat
 from ccarena.errors import CcarenaError
-from ccarena.eval.reproduce.journal import Journal
 from ccarena.eval.reproduce.runs import Run, described, perform
 from ccarena.executors import Executor
+from ccarena.runs.journal import Journal
 
 __all__ = ["PRELOAD", "Failure", "Progress", "execute", "progress"]
 

@@ -18,7 +18,7 @@ import yaml
 from ccarena import cli
 from ccarena.errors import CcarenaError, ConfigError
 from ccarena.eval.reproduce import runs
-from ccarena.eval.reproduce.journal import Journal
+from ccarena.runs.journal import Journal
 
 _core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: suites not run (run make)")
 
@@ -197,20 +197,20 @@ def deadly(run: runs.Run) -> dict[str, object]:
 
 
 def test_a_torn_line_is_dropped_and_a_wrong_one_refused(tmp_path: Path) -> None:
-    with Journal(tmp_path) as journal:
+    with Journal(tmp_path, "ccarena reproduce") as journal:
         journal.append({"key": "a", "x": 1})
         journal.append({"key": "b", "x": 2})
         with pytest.raises(ConfigError, match="another `ccarena reproduce` writes here"):
-            Journal(tmp_path)
+            Journal(tmp_path, "ccarena reproduce")
     path = tmp_path / "rows.jsonl"
     path.write_bytes(path.read_bytes() + b'{"key":"c","x"')
-    with Journal(tmp_path) as journal:
+    with Journal(tmp_path, "ccarena reproduce") as journal:
         assert list(journal.rows) == ["a", "b"]
         journal.append({"key": "d"})
     assert [json.loads(line)["key"] for line in path.read_text("utf-8").splitlines()] == ["a", "b", "d"]
     path.write_bytes(b'{"key":"a"}\nnonsense\n{"key":"b"}\n')
-    with pytest.raises(ConfigError, match=r"rows.jsonl:2: not a row of a suite"):
-        Journal(tmp_path)
+    with pytest.raises(ConfigError, match=r"rows.jsonl:2: not a row of `ccarena reproduce`"):
+        Journal(tmp_path, "ccarena reproduce")
 
 
 def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,7 +224,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         room -= taken
         return taken
 
-    with Journal(tmp_path) as journal:
+    with Journal(tmp_path, "ccarena reproduce") as journal:
         journal.append({"key": "a", "x": 1})
         monkeypatch.setattr(os, "write", short)
         with pytest.raises(
@@ -232,7 +232,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ):
             journal.append({"key": "b", "text": "x" * 100})
     monkeypatch.undo()
-    with Journal(tmp_path) as journal:
+    with Journal(tmp_path, "ccarena reproduce") as journal:
         assert list(journal.rows) == ["a"]
 
 

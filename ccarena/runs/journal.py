@@ -1,4 +1,4 @@
-"""Journal of a suite's rows: JSON lines, one appended for each finished run, so that a kill loses only running ones."""
+"""Journal of finished runs: JSON lines, one appended for each run, so that a kill loses only running ones."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ FILE = "rows.jsonl"
 
 
 class Journal:
-    """Rows in `folder`, by key; locked against a second process while it is open.
+    """Rows in `folder`, by key; locked against a second process of `command` while it is open.
 
     A last line that a kill or a full disk has cut is dropped. Raises ConfigError if the folder cannot be written or is
     in use, or the file holds something else.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / FILE
+    def __init__(self, folder: Path, command: str) -> None:
+        self.path, self._command = folder / FILE, command
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(folder / ".lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
@@ -37,7 +37,7 @@ class Journal:
         except OSError as error:
             os.close(self._lock)
             if isinstance(error, BlockingIOError):
-                raise ConfigError(f"{folder}: another `ccarena reproduce` writes here; wait, or give --out") from error
+                raise ConfigError(f"{folder}: another `{command}` writes here; wait, or give --out") from error
             raise ConfigError(f"{self.path}: cannot write: {error.strerror}; give another folder with --out") from error
         self.rows: dict[str, dict[str, Any]] = {}
         self._read()
@@ -52,7 +52,9 @@ class Journal:
                 self.rows[row["key"]] = row
             except (ValueError, KeyError, TypeError) as error:
                 self.close()
-                raise ConfigError(f"{self.path}:{number}: not a row of a suite: {error}; delete the line") from error
+                raise ConfigError(
+                    f"{self.path}:{number}: not a row of `{self._command}`: {error}; delete the line"
+                ) from error
         if whole != len(data):
             os.truncate(self.path, whole)
 
