@@ -21,8 +21,9 @@ from ccarena.errors import ConfigError
 from ccarena.eval.heldout.gain import Gain
 from ccarena.searches import page
 from ccarena.searches.plan import PLAN, Plan, read_plan, read_space
+from ccarena.searches.prepared import prepare
 from ccarena.searches.programs import LANGUAGES
-from ccarena.searches.run import Finished, prepare
+from ccarena.searches.run import Finished
 from ccarena.searches.run import search as run_search
 from ccarena.searches.verdict import Verdict, together
 
@@ -45,7 +46,7 @@ class Found:
     candidates: list[dict[str, Any]]
     """Candidates, the best first: number, `name`, `rung`, `score`, `error`, `program` and scores by link, `links`."""
     generator: str = ""
-    """How an outside generator ended, if there is something to say."""
+    """Sentence on how an outside generator ended; empty if there is nothing to say."""
     searches: Sequence[Found] = ()
     """Results of repeated searches, of which this is the best one's, with the verdict on all."""
 
@@ -63,7 +64,7 @@ class Found:
         """Returns plain data, for JSON."""
         gain = self.verdict.gain
         return {
-            "verdict": {"state": self.verdict.state, "line": self.verdict.line},
+            "verdict": {"state": self.verdict.state, "sentence": self.verdict.sentence},
             "entrant": self.entrant,
             "program": self.program,
             "gain": None if gain is None else gain.as_dict(),
@@ -71,12 +72,13 @@ class Found:
             "tried": len(self.candidates),
             "failed": sum(bool(each["error"]) for each in self.candidates),
             "searches": [
-                {"entrant": each.entrant, "program": each.program, "line": each.verdict.line} for each in self.searches
+                {"entrant": each.entrant, "program": each.program, "line": each.verdict.sentence}
+                for each in self.searches
             ],
         }
 
     def __str__(self) -> str:
-        lines = [self.entrant] + ([self.program] if self.program != self.entrant else []) + [self.verdict.line]
+        lines = [self.entrant] + ([self.program] if self.program != self.entrant else []) + [self.verdict.sentence]
         return "\n".join(lines + ([self.generator] if self.generator else []))
 
 
@@ -243,5 +245,6 @@ def _written(folder: Path, found: Found, done: Finished, plan: Plan) -> Found:
         found = replace(found, entrant=found.entrant.replace(str(source.parents[1]), str(folder), 1))
     data = {**found.as_dict(), "plan": plan.as_dict(), "notes": list(done.prepared.notes)}
     write_atomically(folder / SUMMARY, json.dumps(plain(data), indent=1) + "\n")
-    page.write(folder / PAGE, found.verdict, done, found.searches, [plan.command()])
+    searches = [(each.program, each.verdict) for each in found.searches]
+    page.write(folder / PAGE, found.verdict, done, searches, plan.command())
     return found

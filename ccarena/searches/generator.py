@@ -1,4 +1,4 @@
-"""Outside generator: a process that prints candidates as JSON lines and reads their results, docs/search.md.
+"""Generator of candidates: a process that prints them as JSON lines and reads their results (docs/search.md).
 
     it reads   {"template": "cubic", "links": [...], "population": 24, "candidates": 480, "known": [RESULT, ...]}
     it prints  {"id": "a", "lang": "python", "program": "import ccarena\\n..."}

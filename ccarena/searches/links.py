@@ -37,7 +37,7 @@ class Cell:
     link: str
     seed: int
     beside: bool
-    """Whether the competitors are on the link, too."""
+    """The competitors are on the link, too."""
     scenario: Mapping[str, Any]
     """Scenario without flows."""
     route: Mapping[str, Any]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ccarena.eval.heldout.summary import gain_table, parts_table
 from ccarena.pages import Axis, Block, Callout, Chart, Code, Details, Figure, Items, Page, Section, State, Table
@@ -14,9 +13,6 @@ from ccarena.pages.charts import STYLES, line
 from ccarena.searches.candidates import Candidate
 from ccarena.searches.run import Finished
 from ccarena.searches.verdict import Verdict
-
-if TYPE_CHECKING:
-    from ccarena.searches.api import Found
 
 __all__ = ["table", "write"]
 
@@ -29,10 +25,13 @@ LEAD = (
 )
 
 
-def write(path: Path, verdict: Verdict, done: Finished, searches: Sequence[Found], repeat: Sequence[str]) -> None:
-    """Writes the page. Raises ConfigError if it cannot be written."""
+def write(path: Path, verdict: Verdict, done: Finished, searches: Sequence[tuple[str, Verdict]], command: str) -> None:
+    """Writes the page. Raises ConfigError if it cannot be written.
+
+    `searches` has the program and the verdict of each repeated search; `command` makes the page again.
+    """
     plan, best = done.prepared.plan, done.best
-    findings: list[Block] = [Callout(STATES[verdict.state], f"{verdict.line[:1].upper()}{verdict.line[1:]}.")]
+    findings: list[Block] = [Callout(STATES[verdict.state], f"{verdict.sentence[:1].upper()}{verdict.sentence[1:]}.")]
     if done.ended:
         findings.append(Callout("partly", f"{done.ended[:1].upper()}{done.ended[1:]}."))
     findings += [Items(list(done.prepared.notes))] if done.prepared.notes else []
@@ -46,7 +45,7 @@ def write(path: Path, verdict: Verdict, done: Finished, searches: Sequence[Found
         blocks += [Table(*parts_table(gain.parts), words=1)] if gain.parts else []
         sections.append(Section("On links that the search did not see", lead, blocks))
     if searches:
-        rows = [[str(number), each.program, each.verdict.line] for number, each in enumerate(searches, start=1)]
+        rows = [[str(number), program, each.sentence] for number, (program, each) in enumerate(searches, start=1)]
         sections.append(Section("Each search", "", [Table(["search", "program", "verdict"], rows, words=3)]))
     sections.append(Section("Progress", "The best mean score on the last rung so far.", [_progress(done)]))
     sections.append(
@@ -63,7 +62,7 @@ def write(path: Path, verdict: Verdict, done: Finished, searches: Sequence[Found
         "Score": " ".join(f"{weight:+g} {name}" for name, weight in plan.weights.items()) or "ln score",
         "Seed": str(plan.seed),
     }
-    write_page(path, Page(plan.template, "search", LEAD, facts, findings, repeat, sections))
+    write_page(path, Page(plan.template, "search", LEAD, facts, findings, [command], sections))
 
 
 def table(done: Finished) -> tuple[list[str], list[list[str]]]:

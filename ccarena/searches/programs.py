@@ -45,7 +45,7 @@ class Program:
     params: Mapping[str, float] = field(default_factory=dict)
     """Parameters of the entrant or arguments of the class."""
     about: str = field(default="", compare=False)
-    """What differs from the template, in one line; empty for the whole text."""
+    """Difference from the template in one line; empty for the whole text."""
 
     @property
     def id(self) -> str:

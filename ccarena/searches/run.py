@@ -6,7 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -15,19 +15,17 @@ from ccarena.core.files import write_atomically
 from ccarena.core.terminal import Progress, again
 from ccarena.errors import CcarenaError, ConfigError
 from ccarena.runs.journal import Journal
-from ccarena.scenarios.entrants import Entrant, line_up
+from ccarena.scenarios.entrants import Entrant
 from ccarena.searches.candidates import Candidate, best_first
 from ccarena.searches.evolution import Evolution
-from ccarena.searches.generator import Outside, check_command
-from ccarena.searches.judge import Judge, check_weights
-from ccarena.searches.links import Cell, cells_of, unseen
-from ccarena.searches.plan import Plan
+from ccarena.searches.generator import Outside
+from ccarena.searches.judge import Judge
+from ccarena.searches.prepared import Prepared
 from ccarena.searches.programs import Program, Programs
-from ccarena.searches.templates import Template, read_template
 from ccarena.searches.verdict import Verdict, compared
 from ccarena.tune.halving import promoted
 
-__all__ = ["CANDIDATES", "Finished", "Prepared", "Source", "prepare", "search"]
+__all__ = ["CANDIDATES", "Finished", "Source", "search"]
 
 CANDIDATES = "candidates.csv"
 """File of all candidates, the best first."""
@@ -49,19 +47,6 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """Search whose arguments were checked."""
-
-    plan: Plan
-    template: Template
-    beside: Sequence[Entrant]
-    rungs: Sequence[Sequence[Cell]]
-    """Runs of each rung."""
-    unseen: Sequence[Cell]
-    notes: Sequence[str]
-
-
-@dataclass(frozen=True)
 class Finished:
     """Search that has come to its end."""
 
@@ -73,7 +58,7 @@ class Finished:
     """Entrant of the best."""
     verdict: Verdict
     ended: str = ""
-    """How the generator ended, if there is something to say."""
+    """Sentence on how the generator ended; empty if there is nothing to say."""
 
 
 @dataclass
@@ -135,22 +120,6 @@ class _Search:
             self.seen[rung] += scores.values()
             entrants = {key: entrants[key] for key in chosen}
         return [self.tried[program.id] for _, program in programs]
-
-
-def prepare(plan: Plan, given: str | type, stack: ExitStack) -> Prepared:
-    """Checks a plan, whose template is `given`, without running anything. Raises ConfigError, PolicyError or
-    TraceError.
-    """
-    plan.check()
-    if plan.generator:
-        check_command(plan.generator)
-    _, template = read_template(given, plan.space or None, bool(plan.generator))
-    beside = line_up(plan.beside, stack)
-    if problem := check_weights(plan.weights, bool(beside)):
-        raise ConfigError(problem)
-    rungs = [cells_of(plan, rung) for rung in plan.rungs_of()]
-    cells, notes = unseen(plan)
-    return Prepared(plan, template, beside, rungs, cells, notes)
 
 
 def search(prepared: Prepared, folder: Path, workers: int, progress: Progress | None = None) -> Finished:

@@ -45,7 +45,7 @@ _RANGE = re.compile(r"([^:]+):([^:]+)")
 
 @dataclass(frozen=True)
 class Template:
-    """What a search begins with."""
+    """Beginning of a search."""
 
     entrant: Entrant
     """Entrant with which every candidate is compared."""

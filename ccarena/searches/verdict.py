@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ccarena.eval.heldout.evaluation import Evaluation
 from ccarena.eval.heldout.gain import Gain, gain_of, over_trainings
@@ -21,12 +21,10 @@ from ccarena.searches.candidates import Candidate
 from ccarena.searches.judge import SHOWN, Judge
 from ccarena.searches.links import Cell
 from ccarena.searches.plan import Plan
+from ccarena.searches.prepared import Prepared
 from ccarena.searches.programs import Program, Programs
 
-if TYPE_CHECKING:
-    from ccarena.searches.run import Prepared
-
-__all__ = ["FOUND", "Verdict", "compared", "sentence"]
+__all__ = ["FOUND", "Verdict", "compared", "in_words", "judged", "together"]
 
 FOUND = "found"
 """Label of the best candidate in tables."""
@@ -38,13 +36,13 @@ class Verdict:
 
     state: str
     """`better`, `no better`, `worse`, or `nothing found` if the template was the best."""
-    line: str
+    sentence: str
     """Sentence with the gain, its interval and the number of links."""
     gain: Gain | None
     rows: Sequence[Mapping[str, Any]] = ()
     """Scores on the unseen links, as `Evaluation.scores`."""
     rules: Sequence[Rule] = ()
-    """What the best candidate has to beat."""
+    """Rules that the best candidate has to beat."""
 
     @property
     def better(self) -> bool:
@@ -98,7 +96,7 @@ def judged(rows: Sequence[Mapping[str, Any]], rules: Sequence[Rule], seeds: int,
     if gain is None or gain.best is None:
         line = "no verdict: every unseen link replaces a recording that is not here"
         return Verdict("nothing found", line, None, rows)
-    state, line = sentence(gain.best.gain, gain.best.low, gain.best.high, gain.best.label, gain.links)
+    state, line = in_words(gain.best.gain, gain.best.low, gain.best.high, gain.best.label, gain.links)
     return Verdict(state, line, gain, rows, rules)
 
 
@@ -107,7 +105,7 @@ def together(verdicts: Sequence[Verdict], plan: Plan) -> Verdict:
     known = [each for each in verdicts if each.gain is not None]
     if len(known) < 2:
         line = f"no common verdict: {len(known)} of {len(verdicts)} searches found something"
-        return replace(known[0] if known else verdicts[0], line=line, state="nothing found")
+        return replace(known[0] if known else verdicts[0], sentence=line, state="nothing found")
     labels = [f"{FOUND} {number}" for number in range(1, len(known) + 1)]
     rows = [
         {**row, "policy": label, "scheme": label if row["scheme"] == FOUND else row["scheme"]}
@@ -125,12 +123,12 @@ def together(verdicts: Sequence[Verdict], plan: Plan) -> Verdict:
     gain = known[0].gain
     assert gain is not None
     best = common.best
-    state, line = sentence(best.gain, best.low, best.high, best.label, gain.links)
+    state, line = in_words(best.gain, best.low, best.high, best.label, gain.links)
     line += f"; {len(known)} of {len(verdicts)} searches"
     return Verdict(state, line, replace(gain, rules=common.rules, parts=common.parts, notes=[]), rows, shared)
 
 
-def sentence(gain: float, low: float, high: float, label: str, links: int) -> tuple[str, str]:
+def in_words(gain: float, low: float, high: float, label: str, links: int) -> tuple[str, str]:
     """Returns the state and the sentence of a gain over the rule `label`."""
     state = "better" if low > 0 else "worse" if high < 0 else "no better"
     return state, f"{state} than {label}: {said(gain, low, high)} on {links} unseen links"

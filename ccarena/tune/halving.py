@@ -19,8 +19,8 @@ Name = TypeVar("Name")
 def promoted(batch: Mapping[Name, float], earlier: Sequence[float]) -> list[Name]:
     """Returns the candidates of a batch that go on, the best first; of equal scores, the first in the batch.
 
-    They are at most a third of the batch, rounded up, and among the best third of all scores on this rung, which are
-    the batch's and those of `earlier` batches.
+    They are at most a third of the batch, rounded up, and among the best third of all scores on this rung. These are
+    the scores of the batch and of `earlier` ones.
     """
     scores = sorted([*batch.values(), *earlier], reverse=True)
     best = sorted(batch, key=lambda name: -batch[name])[: math.ceil(len(batch) / REDUCTION)]

@@ -26,7 +26,7 @@ from ccarena.errors import ConfigError
 from ccarena.scenarios.entrants import parse
 from ccarena.searches import links
 from ccarena.searches.plan import Plan, Rung
-from ccarena.searches.verdict import judged, sentence
+from ccarena.searches.verdict import in_words, judged
 
 ROOT = Path(__file__).parents[2]
 PIPE = 24e6 * 0.04 / 8 / 1500
@@ -69,7 +69,9 @@ def small(template: str | type, **changes: Any) -> ccarena.Found:
 def test_the_window_that_fills_a_link_is_found_and_better_on_unseen_ones(tmp_path: Path) -> None:
     found = small("fixed@window=4:400", out=tmp_path / "out", candidates=60)
     assert parse(found.entrant).flow["params"]["window"] == pytest.approx(PIPE, rel=0.2)
-    assert found.better and found.verdict.line.startswith("better than fixed: +") and "on 3 unseen links" in str(found)
+    assert (
+        found.better and found.verdict.sentence.startswith("better than fixed: +") and "on 3 unseen links" in str(found)
+    )
     assert found.gain is not None and found.gain.best is not None and found.gain.best.low > 0.5
     rows = list(csv.DictReader((tmp_path / "out" / "candidates.csv").open()))
     assert len(rows) == 61 and [int(row["rung"]) for row in rows] == sorted(
@@ -85,7 +87,7 @@ def test_the_window_that_fills_a_link_is_found_and_better_on_unseen_ones(tmp_pat
 
 def test_workers_change_nothing(tmp_path: Path) -> None:
     one, two = (small("fixed@window=4:400", workers=number) for number in (1, 2))
-    assert one.candidates == two.candidates and one.verdict.line == two.verdict.line
+    assert one.candidates == two.candidates and one.verdict.sentence == two.verdict.sentence
 
 
 def test_a_rule_is_found_beside_the_best_constant_one_and_runs_as_an_entrant(tmp_path: Path) -> None:
@@ -120,11 +122,11 @@ def test_a_competitor_that_is_starved_is_seen() -> None:
 
 def test_repeated_searches_have_one_verdict(tmp_path: Path) -> None:
     found = small("fixed@window=4:400", repeat=2, out=tmp_path / "out")
-    assert len(found.searches) == 2 and found.verdict.line.endswith("unseen links; 2 of 2 searches")
+    assert len(found.searches) == 2 and found.verdict.sentence.endswith("unseen links; 2 of 2 searches")
     assert found.searches[0].program != found.searches[1].program
     assert (tmp_path / "out" / "seed-2" / "page.html").exists()
     again = small("fixed@window=4:400", repeat=2, out=tmp_path / "out", resume=True)
-    assert again.verdict.line == found.verdict.line
+    assert again.verdict.sentence == found.verdict.sentence
 
 
 def run(folder: Path, words: list[str], kill_after_s: float | None = None) -> int:
@@ -242,8 +244,12 @@ def test_the_verdict_is_in_the_words_of_trained_policies() -> None:
         for score in [gain + 0.01 * (link + seed) * (scheme == "found")]
     ]
     verdict = judged(rows, [Rule("base", "cubic", "none")], 5, "ln score")
-    assert verdict.better and verdict.line.startswith("better than cubic: +16 % [") and "6 unseen links" in verdict.line
-    assert sentence(0.01, -0.1, 0.1, "cubic", 3)[0] == "no better" and sentence(-0.2, -0.3, -0.1, "c", 3)[0] == "worse"
+    assert (
+        verdict.better
+        and verdict.sentence.startswith("better than cubic: +16 % [")
+        and "6 unseen links" in verdict.sentence
+    )
+    assert in_words(0.01, -0.1, 0.1, "cubic", 3)[0] == "no better" and in_words(-0.2, -0.3, -0.1, "c", 3)[0] == "worse"
 
 
 @pytest.mark.parametrize(
