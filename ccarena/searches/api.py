@@ -72,7 +72,7 @@ class Found:
             "tried": len(self.candidates),
             "failed": sum(bool(each["error"]) for each in self.candidates),
             "searches": [
-                {"entrant": each.entrant, "program": each.program, "line": each.verdict.sentence}
+                {"entrant": each.entrant, "program": each.program, "verdict": each.verdict.sentence}
                 for each in self.searches
             ],
         }

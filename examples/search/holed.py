@@ -13,5 +13,5 @@ class Holed(ccarena.Controller):
         if ack.rtt_ms is None:
             return
         queue = ack.rtt_ms - ack.min_rtt_ms
-        step = 1 / self.window  # search: queue, self.target_ms, self.window
+        step = (self.target_ms - queue) / self.window  # search: queue, self.target_ms, self.window
         self.window = min(max(2, self.window + step), 2000)

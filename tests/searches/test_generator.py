@@ -155,6 +155,15 @@ def test_a_generator_that_gives_nothing_is_a_result(script: str, says: str, tmp_
     assert json.loads((tmp_path / "out" / "summary.json").read_text())["generator"] == found.generator
 
 
+def test_the_generator_of_the_page_runs(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "search.md").read_text("utf-8")
+    _, _, rest = page.partition("```py\n# generator.py\n")
+    found = run(tmp_path, rest.partition("```")[0])
+    assert len(found.candidates) == 10
+    assert {each["name"] for each in found.candidates[1:]} >= {"w60"} and found.generator == ""
+    assert "w60 " in (tmp_path / "out" / "generator.log").read_text()
+
+
 def test_one_that_repeats_itself_ends_the_search(tmp_path: Path) -> None:
     line = json.dumps({"lang": "entrant", "program": "reno"})
     found = run(tmp_path, f"while True: print({line!r}, flush=True)", population=2)
