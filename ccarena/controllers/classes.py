@@ -14,7 +14,17 @@ from ccarena.configs import userfile
 from ccarena.core.files import digest
 from ccarena.errors import ConfigError, ControllerError, did_you_mean
 
-__all__ = ["check", "class_of", "flow_of", "flow_of_file", "identity", "is_class", "make", "parameters", "with_traceback"]
+__all__ = [
+    "check",
+    "class_of",
+    "flow_of",
+    "flow_of_file",
+    "identity",
+    "is_class",
+    "make",
+    "parameters",
+    "with_traceback",
+]
 
 _KEY = "controller"
 _IN_MEMORY: dict[str, type] = {}

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ccarena.controllers.load import flow_of_file
+from ccarena.controllers.classes import flow_of_file
 from ccarena.core.files import digest, write_atomically
 from ccarena.errors import ConfigError, did_you_mean
 from ccarena.policies.artifact import Artifact

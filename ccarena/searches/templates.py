@@ -87,7 +87,7 @@ def read_template(
     genes: dict[str, Gene] = {name: Number(*ends) for name, ends in ranges.items()}
     genes |= {name: gene_of(each) for name, each in dimensions.items()}
     spec = _spec_of(entrant)
-    if "controller" in entrant.flow:
+    if entrant.flow.get("controller", {}).get("type") == "python":
         template = _of_file(bare, entrant, genes)
     elif spec is not None and not genes:
         template = _of_spec(bare, entrant, spec)
@@ -153,7 +153,9 @@ def _of_spec(text: str, entrant: Entrant, spec: Spec) -> Template:
 
 
 def _of_entrant(text: str, entrant: Entrant, genes: Mapping[str, Gene], spec: Spec | None) -> Template:
-    known = {} if "foreign" in entrant.flow else {p["name"]: p["default"] for p in _params_of(entrant)}
+    known = (
+        {} if {"foreign", "controller"} & set(entrant.flow) else {p["name"]: p["default"] for p in _params_of(entrant)}
+    )
     start = {name: float(entrant.flow.get("params", {}).get(name, known.get(name, 0.0))) for name in genes}
 
     def render(values: Values) -> Program:
@@ -170,7 +172,7 @@ def _params_of(entrant: Entrant) -> Sequence[Mapping[str, Any]]:
 
 
 def _of_file(text: str, entrant: Entrant, genes: Mapping[str, Gene]) -> Template:
-    from ccarena.controllers.load import parameters
+    from ccarena.controllers.classes import parameters
 
     file = entrant.flow["controller"]["class"].rpartition(":")[0]
     source = read_bytes(file).decode()
