@@ -174,6 +174,8 @@ def _one(
     others = [entrant.as_flow(**cell.route) for entrant in beside] if cell.beside else []
     own = {"receive_window_packets": _room(cell), **flow, **cell.route}
     run = perform({**cell.scenario, "flows": [own, *others], "record": {"packets": True}}, SIM)
+    if reason := run.result["flows"][0].get("error"):
+        return {"error": f"its flow ended: {reason}"}
     subject = Record(run.document, run.result, learners=(0,)).flows[0]
     names = [name for name in (weights or (SHARING if cell.beside else SCORE,)) if _is_known(name, cell)]
     figures = row(subject, dict.fromkeys((*names, *SHOWN)))

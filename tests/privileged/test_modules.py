@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: modules are not tested (run make)")
 
 from ccarena.scenarios.backends import BACKENDS, execute
-from tests.controllers.wasm import EXAMPLES, SOURCES, build, flow_of
+from tests.controllers.made import EXAMPLES, SOURCES, build, flow_of
 
 
 @pytest.mark.parametrize("backend", [name for name, each in BACKENDS.items() if each.real_time])

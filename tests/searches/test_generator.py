@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import sys
 import textwrap
@@ -16,6 +17,7 @@ import ccarena
 from ccarena.cli import main
 from ccarena.errors import ConfigError
 from ccarena.searches.generator import program_of
+from tests.controllers.made import CREATE, compiled, needs, source
 
 LINK = "24mbps,40ms,4bdp"
 SMALL: dict[str, Any] = {
@@ -61,7 +63,7 @@ def test_programs_that_loop_eat_memory_or_raise_cost_only_themselves(tmp_path: P
     lines += [json.dumps({"id": "scheme", "lang": "entrant", "program": "cubic"})]
     lines += [json.dumps({"id": "scheme again", "lang": "entrant", "program": "cubic"})]
     lines += [json.dumps({"id": "unknown", "lang": "entrant", "program": "cubci"})]
-    lines += [json.dumps({"id": "module", "lang": "wasm", "program": "AGFzbQEAAAA="})]
+    lines += [json.dumps({"id": "empty module", "lang": "wasm", "program": "AGFzbQEAAAA="})]
     (tmp_path / "lines").write_text("\n".join(lines) + "\n")
     found = run(
         tmp_path,
@@ -87,16 +89,33 @@ def test_programs_that_loop_eat_memory_or_raise_cost_only_themselves(tmp_path: P
         "empty": "no class; expected one with a method on_ack",
         "import": "line 1: ZeroDivisionError",
         "unknown": 'did you mean "cubic"?',
+        "empty module": "exports no",
     }
     for name, message in expected.items():
         assert message in by_name[name]["error"] and by_name[name]["score"] is None, (name, by_name[name])
-    assert by_name["module"]["error"] or by_name["module"]["score"] is not None
     first, *results = map(json.loads, (tmp_path / "read").read_text().splitlines())
     assert first["template"] == "fixed" and first["links"] == [LINK] and first["known"][0]["number"] == 0
     assert [each["id"] for each in results] == [json.loads(line)["id"] for line in lines], "one answer for each line"
     answers = {each["id"]: each for each in results}
     assert answers["good"]["links"][LINK] == answers["good"]["score"] and answers["raises"]["score"] is None
     assert answers["scheme"]["number"] == answers["scheme again"]["number"]
+
+
+@needs("C")
+def test_modules_are_judged_by_file_and_by_bytes(tmp_path: Path) -> None:
+    wide = source(create=CREATE.replace("config->params[0]", "80"))
+    kept = tmp_path / "kept.wasm"
+    kept.write_bytes(compiled(source()))
+    lines = [
+        {"id": "file", "lang": "wasm", "program": str(kept)},
+        {"id": "bytes", "lang": "wasm", "program": base64.b64encode(compiled(wide)).decode()},
+        {"id": "traps", "lang": "wasm", "program": base64.b64encode(compiled(source("__builtin_trap();"))).decode()},
+    ]
+    found = run(tmp_path, "\n".join(f"print({json.dumps(line)!r})" for line in lines))
+    by_name = {each["name"]: each for each in found.candidates}
+    assert by_name["bytes"]["score"] > by_name["file"]["score"] and "cc_on_ack" in by_name["traps"]["error"]
+    assert Path(found.entrant) == tmp_path / "out" / "best.wasm"
+    assert Path(found.entrant).read_bytes() == compiled(wide)
 
 
 def test_a_generator_may_wait_for_each_result(tmp_path: Path) -> None:
