@@ -53,16 +53,16 @@ class Number:
         return float(min(max(found, self.low), self.high))
 
     def drawn(self, rng: np.random.Generator) -> float:
-        """See `Gene`."""
+        """Returns a value between the ends."""
         return self._value(rng.random())
 
     def mutated(self, value: float, rng: np.random.Generator) -> float:
-        """See `Gene`."""
+        """Returns a value near `value`, between the ends."""
         (share,) = self._scale().shares({"": value if self.log else value - self.low})
         return self._value(float(share) + SPREAD * rng.normal())
 
     def crossed(self, value: float, other: float, rng: np.random.Generator) -> float:
-        """See `Gene`."""
+        """Returns one of two values."""
         return value if rng.random() < 0.5 else other
 
 
@@ -73,15 +73,15 @@ class Choice:
     values: Sequence[float]
 
     def drawn(self, rng: np.random.Generator) -> float:
-        """See `Gene`."""
+        """Returns one of the values."""
         return self.values[int(rng.integers(len(self.values)))]
 
     def mutated(self, value: float, rng: np.random.Generator) -> float:
-        """See `Gene`."""
+        """Returns one of the values, whatever `value` is."""
         return self.drawn(rng)
 
     def crossed(self, value: float, other: float, rng: np.random.Generator) -> float:
-        """See `Gene`."""
+        """Returns one of two values."""
         return value if rng.random() < 0.5 else other
 
 
@@ -92,15 +92,15 @@ class Expression:
     names: Sequence[str]
 
     def drawn(self, rng: np.random.Generator) -> Tree:
-        """See `Gene`."""
+        """Returns a random expression over the names."""
         return expressions.simple(expressions.drawn(self.names, rng))
 
     def mutated(self, value: Tree, rng: np.random.Generator) -> Tree:
-        """See `Gene`."""
+        """Returns the expression with a changed part."""
         return expressions.mutated(value, self.names, rng)
 
     def crossed(self, value: Tree, other: Tree, rng: np.random.Generator) -> Tree:
-        """See `Gene`."""
+        """Returns the expression with a part of another one."""
         return expressions.crossed(value, other, rng)
 
 

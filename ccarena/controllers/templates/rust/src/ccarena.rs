@@ -190,7 +190,7 @@ pub struct Sent {
     pub in_flight_before_bytes: u64,
     /// First byte that was not yet sent before this packet.
     pub sent_to: u64,
-    /// When the packet before it left, if the transport does not report every packet; else zero.
+    /// Time at which the packet before it left, if the transport does not report every packet; else zero.
     pub last_sent_ns: u64,
     /// Payload that left since the last call without a call of its own.
     pub unreported_bytes: u64,

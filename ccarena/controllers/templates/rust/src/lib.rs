@@ -15,11 +15,11 @@ pub struct MyCc {
     window: f64,
     /// Doubles each round trip until it meets a queue or a loss.
     starting: bool,
-    /// What was sent at the last decrease, byte.
+    /// First byte that was not yet sent at the last decrease.
     decreased_at: u64,
 }
 
-/// What users may set: my_cc.wasm@target_ms=5.
+/// Parameters, which users set: my_cc.wasm@target_ms=5.
 static PARAMS: [Param; 1] = [Param::new(
     c"target_ms",
     c"ms",
