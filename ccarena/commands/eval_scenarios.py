@@ -19,6 +19,7 @@ from ccarena.scenarios.scenario import read_scenario
 from ccarena.scenarios.tables import (
     GIVEN,
     REPEATS,
+    application_tables,
     flow_rows,
     known,
     notes,
@@ -90,6 +91,8 @@ def _print(results: Results, path: Path) -> None:
     same = repeats(results.runs)
     title += "; mean ± half of the 95 % interval" if len(seeds) > 1 and not same else ""
     print_table(title, *table_of(results.runs), left=3)
+    for head, cells in application_tables(results.runs):
+        print_table("applications", head, cells, left=head.index("link") + 1)
     if left_out := shortened(results.runs):
         print(left_out)
     if same:

@@ -6,16 +6,17 @@ import json
 from collections.abc import Sequence
 
 from ccarena.eval.measure.figure_text import UNKNOWN, heading
-from ccarena.eval.measure.table import FIGURES, columns
+from ccarena.eval.measure.table import FIGURES
 from ccarena.pages import Block, Callout, Choice, Code, Details, Figure, Items, Page, Section, Table, charts
 from ccarena.pages.over_time import Course, over_time
 from ccarena.scenarios.backends import BACKENDS
 from ccarena.scenarios.one_run import Run
 from ccarena.scenarios.over_time import MOST_LINES, binned
 from ccarena.scenarios.tables import (
-    GIVEN,
     MOST_SHOWN,
     REPEATS,
+    application_tables,
+    figures_of,
     notes,
     repeats,
     shortened,
@@ -52,6 +53,7 @@ def results_page(runs: Sequence[Run], title: str, repeat: Sequence[str] = ()) ->
             lead += f" {REPEATS}" if repeats(mine) else " Means over seeds, ± half of the 95 % interval (Student's t)."
         lead += f" {left_out}" if left_out else ""
         blocks: list[Block] = [Table(head, cells, words=3)]
+        blocks += [Table(*each, words=each[0].index("link") + 1) for each in application_tables(mine)]
         if name in names[:MOST_DRAWN]:
             blocks.append(Choice("Seed", {str(run.seed): [figure(run)] for run in mine[:MOST_DRAWN]}))
         document = {**mine[0].document, "flows": mine[0].document["flows"][:MOST_SHOWN]}
@@ -61,7 +63,7 @@ def results_page(runs: Sequence[Run], title: str, repeat: Sequence[str] = ()) ->
         sections.append(Section(name, lead, blocks))
     if said:
         findings.append(Items(said[:MOST_SAID]))
-    figures = columns(GIVEN, {flow["scheme"] for run in runs for flow in run.result["flows"]})
+    figures = figures_of(runs)
     definitions = Table(
         ["figure", "definition"], [[heading(name), FIGURES[name].definition] for name in figures], words=2
     )

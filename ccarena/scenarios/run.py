@@ -90,10 +90,15 @@ def run(
         _give_policies({name: each.document for name, each in documents.items()}, _files(policies, stack))
         planned: list[_Planned] = []
         for name, (document, axes) in documents.items():
-            checked = _checked(name, _recorded(_entered(name, document), packets, backend == SIM))
+            entered = _recorded(_entered(name, document), packets, backend == SIM)
+            checked = _checked(name, entered)
             _check_axes(name, axes, checked)
             own = _seeds(seeds, int(checked["seed"]))
-            planned += [_Planned(name, of_seed(checked, document, seed), axes) for seed in own]
+            for seed in own:
+                # Flows that arrive do so by the seed.
+                drawn = checked if seed == int(checked["seed"]) else _checked(name, {**entered, "seed": seed})
+                flows = {"flows": drawn["flows"]}
+                planned.append(_Planned(name, {**of_seed(checked, document, seed), **flows}, axes))
             if len(planned) > MOST_RUNS:
                 raise ConfigError(f"more than {MOST_RUNS:,} runs are asked for; run fewer seeds or scenarios at a time")
         if out is not None:

@@ -12,6 +12,7 @@ import numpy as np
 from ccarena.core.columns import Coded, Columns, join, of_rows
 from ccarena.errors import ConfigError
 from ccarena.eval.measure import record, table
+from ccarena.eval.measure.applications import APPLICATIONS, NEEDS, TRANSFERS, needs_met
 from ccarena.eval.measure.figure_text import heading, show
 from ccarena.eval.measure.outside import OUTSIDE, outside_notes
 from ccarena.eval.measure.packet_log import PacketLog
@@ -28,6 +29,8 @@ __all__ = [
     "MOST_SHOWN",
     "REPEATS",
     "TABLES",
+    "application_tables",
+    "figures_of",
     "flow_rows",
     "flow_series",
     "known",
@@ -58,10 +61,17 @@ MOST_SHOWN = 100
 REPEATS = "Seeds change nothing here: every one gave the same figures, so there are no intervals."
 
 
+def figures_of(runs: Sequence[Run]) -> list[str]:
+    """Returns the names of the figures of these runs' flows: those of the schemes and applications that take part."""
+    flows = [pair for run in runs for pair in zip(run.document["flows"], run.result["flows"], strict=True)]
+    applications = frozenset[str]().union(*(needs_met(entry, of_flow) for entry, of_flow in flows))
+    return table.columns(GIVEN | applications, {of_flow["scheme"] for _, of_flow in flows})
+
+
 def flow_rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
     """Returns a row per run and flow, with the figures of the schemes that take part."""
     runs = list(runs)
-    names = table.columns(GIVEN, {flow["scheme"] for run in runs for flow in run.result["flows"]})
+    names = figures_of(runs)
     return [row for run in runs for row in run.once(("flows", *names), lambda run: _flow_rows(run, names))]
 
 
@@ -77,6 +87,28 @@ def table_of(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
     shown = [name for name in SHOWN if any(known(mine, name) for mine in flows.values())]
     cells = [[*key, *(with_interval(name, mine) for name in shown)] for key, mine in flows.items()]
     return ["flow", "scheme", "link", *(heading(name) for name in shown)], cells
+
+
+def application_tables(runs: Sequence[Run]) -> list[tuple[list[str], list[list[str]]]]:
+    """Returns (headings, rows) of the figures of each kind of application that takes part in one scenario, for readers.
+
+    A row is of all flows of a scheme on a link if the figures are, and of a flow otherwise.
+    """
+    rows = flow_rows(run for run in runs if run.valid)
+    made = []
+    for need in NEEDS:
+        names = [name for name, row in APPLICATIONS.items() if row.need == need and name in (rows[0] if rows else ())]
+        heads = ["scheme", "link"] if need == TRANSFERS else ["flow", "scheme", "link"]
+        grouped: dict[tuple[str, ...], dict[int, dict[str, Any]]] = {}
+        for row in rows:
+            if any(known([row], name) for name in names):
+                grouped.setdefault(tuple(row[head] for head in heads), {}).setdefault(row["seed"], row)
+        flows = {key: list(of_seed.values()) for key, of_seed in itertools.islice(grouped.items(), MOST_SHOWN)}
+        shown = [name for name in names if any(known(mine, name) for mine in flows.values())]
+        cells = [[*key, *(with_interval(name, mine) for name in shown)] for key, mine in flows.items()]
+        if cells:
+            made.append(([*heads, *(heading(name) for name in shown)], cells))
+    return made
 
 
 def shortened(runs: Sequence[Run]) -> str:

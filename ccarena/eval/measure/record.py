@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ccarena import traces
 from ccarena.core.base_delay import least_delay_ms
 from ccarena.errors import ScenarioError
+from ccarena.eval.measure.applications import needs_met
 from ccarena.eval.measure.packet_log import GONE, LinkPackets, PacketLog, link_packets
 from ccarena.eval.measure.queueing import time_in_queue_length_ns
 
@@ -153,7 +154,7 @@ class Subject:
         self.record, self.link, self.flow, self.path = record, link, flow, path
         self.of_link: Mapping[str, Any] = record.result["links"][link]
         self._of_flow: Mapping[str, Any] = {} if flow is None else record.result["flows"][flow]
-        self._entry: Mapping[str, Any] = {} if flow is None else record.entries[flow]
+        self.entry: Mapping[str, Any] = {} if flow is None else record.entries[flow]
         self._made: dict[str, Any] = {}
 
     def once(self, name: str, make: Callable[[Subject], _Made]) -> _Made:
@@ -165,8 +166,9 @@ class Subject:
     @functools.cached_property
     def given(self) -> frozenset[str]:
         """Needs of figures that the subject meets."""
-        own = {REQUIREMENT: bool(self._entry.get("requirement")), TRACE: self.opportunities_ms is not None}
-        return self.record.given | {need for need, there in own.items() if there}
+        own = {REQUIREMENT: bool(self.entry.get("requirement")), TRACE: self.opportunities_ms is not None}
+        of_application = needs_met(self.entry, self._of_flow) if self.record.whole else frozenset()
+        return self.record.given | of_application | {need for need, there in own.items() if there}
 
     @property
     def active_s(self) -> tuple[float, float]:
@@ -196,18 +198,28 @@ class Subject:
     @property
     def base_rtt_ms(self) -> float:
         """The flow's round-trip propagation delay; twice the link's delay of a link."""
-        return float(self._entry.get("base_rtt_ms", 2 * self.delay_ms))
+        return float(self.entry.get("base_rtt_ms", 2 * self.delay_ms))
 
     @property
     def weight(self) -> float:
         """The flow's weight."""
-        return float(self._entry["weight"])
+        return float(self.entry["weight"])
 
     @property
     def least_mbps(self) -> float:
         """The least rate that the flow requires; NaN if it requires none."""
-        requirement = self._entry.get("requirement")
+        requirement = self.entry.get("requirement")
         return float(requirement["min_mbps"]) if requirement else math.nan
+
+    @property
+    def completion_s(self) -> Sequence[float]:
+        """Completion times of the flow's finished transfers, in their order."""
+        return cast("Sequence[float]", self._of_flow.get("completion_s") or ())
+
+    @property
+    def application(self) -> Mapping[str, Sequence[float]]:
+        """Columns that the flow's application recorded, by name."""
+        return cast("Mapping[str, Sequence[float]]", self._of_flow.get("application") or {})
 
     @property
     def alone(self) -> Mapping[str, float]:
@@ -255,11 +267,11 @@ class Subject:
     @property
     def pauses_after_ms(self) -> float:
         """Time without a packet after which the flow's application pauses (`signal_delay_ms`)."""
-        return math.inf if self._entry.get("app", {"type": "bulk"})["type"] == "bulk" else self.base_rtt_ms
+        return math.inf if self.entry.get("app", {"type": "bulk"})["type"] == "bulk" else self.base_rtt_ms
 
     def counter(self, name: str) -> Any:
         """Returns one of the sender's counters as it is; None if it is unknown, as of a program of somebody else."""
-        program = (self._entry.get("foreign") or {}).get("type") == "command"
+        program = (self.entry.get("foreign") or {}).get("type") == "command"
         return None if program and name in _OF_ITS_STACK else self._of_flow.get(name)
 
     def received_bytes(self, payload: bool) -> float:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ccarena.eval.measure.applications import APPLICATIONS
 from ccarena.eval.measure.fairness import harm, jain_index, satisfaction
 from ccarena.eval.measure.loss import loss_shares, losses_of_flow
 from ccarena.eval.measure.queueing import cdf, queueing_delay_ms
@@ -603,6 +604,10 @@ FIGURES: dict[str, Figure] = {
             ("daemon", "CPU, controllers", "CPU time of the controllers in user space, over the run's time."),
             ("datapath", "CPU, BPF", "CPU time of the BPF programs that serve them, over the run's time."),
         )
+    },
+    **{
+        name: Figure(r.title, r.unit, r.digits, r.definition, r.function, frozenset({r.need}), range=r.range)
+        for name, r in APPLICATIONS.items()
     },
     "cpu_ns": Figure(
         "CPU per decision", "ns", 0,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ccarena_cc::types::{Dur, Time};
 use ccarena_net::Scenario;
-use ccarena_net::scenario::{App, Foreign};
+use ccarena_net::scenario::Foreign;
 use ccarena_net::series::{FlowBin, Series};
 
 /// Connections of a flow whose bytes are told apart; those of others count whenever they come.
@@ -52,10 +52,9 @@ impl Tally {
         let series = || scenario.record.series.then(|| Series::new(scenario.record.bin, scenario.duration));
         let flow = |flow: &ccarena_net::scenario::Flow| {
             matches!(flow.foreign, Some(Foreign::Programs(_))).then(|| {
-                let goal = if let App::Transfers { sizes_bytes, .. } = &flow.app { sizes_bytes.first() } else { None };
                 Box::new(Flow {
                     start: flow.start,
-                    goal: goal.copied(),
+                    goal: flow.app.only_transfer(),
                     sent: Connections::default(),
                     received: Connections::default(),
                     seen: Seen { series: series(), ..Seen::default() },

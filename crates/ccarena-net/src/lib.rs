@@ -4,6 +4,7 @@
 //! Everything here is pure: time is an argument, randomness comes from counter-based streams
 //! ([`rng`]), and the only function that reads a file is [`trace::load`].
 
+pub mod apps;
 pub mod cellular;
 pub mod delays;
 pub mod impairments;

@@ -13,7 +13,7 @@ use ccarena_cc::types::{Dur, Time};
 use crate::cellular;
 use crate::link::{Carried, Delivered, Link};
 use crate::reshape::Reshape;
-use crate::scenario::{self, App, Flow, Own, Scenario};
+use crate::scenario::{self, Flow, Own, Scenario};
 use crate::series::{FlowBin, LinkBin};
 use crate::service::ServiceSpec;
 use crate::trace::OPPORTUNITY_BYTES;
@@ -322,16 +322,7 @@ fn window_of(scenario: &Scenario, index: usize) -> f64 {
 fn application_packets(flow: &Flow, duration: Dur) -> f64 {
     let stop = flow.stop.map_or(duration, |stop| stop.since(Time::ZERO).min(duration));
     let seconds = stop.as_secs_f64() - flow.start.as_secs_f64().min(stop.as_secs_f64());
-    let mss = f64::from(flow.mss_bytes.max(1));
-    match &flow.app {
-        App::Bulk => f64::INFINITY,
-        App::Cbr { rate } | App::OnOff { rate, .. } => rate.0 as f64 / 8.0 * seconds / mss + 1.0,
-        App::Capped { rate, slot } => {
-            // At least a packet per slot.
-            rate.0 as f64 / 8.0 * seconds / mss + seconds / slot.as_secs_f64().max(1e-9) + 1.0
-        }
-        App::Transfers { sizes_bytes, .. } => sizes_bytes.iter().map(|&s| (s as f64 / mss).ceil().max(1.0)).sum(),
-    }
+    flow.app.packets(seconds, f64::from(flow.mss_bytes.max(1)))
 }
 
 /// Estimates the number of times that a link changes its rate, or is switched on or off.

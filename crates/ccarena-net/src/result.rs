@@ -4,9 +4,12 @@
 //! way of the backend's choice ([`FlowResult::take_arrays`], [`LinkResult::take_arrays`]). A figure that a backend does
 //! not have is `None`.
 
+use std::collections::BTreeMap;
+
 use ccarena_cc::{Dur, Time};
 use serde::Serialize;
 
+use crate::apps::Outcome;
 use crate::impairments::{ImpairedStats, Impairment};
 use crate::link::{Carried, Link, PacketLog};
 use crate::scenario::Scenario;
@@ -74,8 +77,9 @@ pub struct FlowResult {
     pub rtt_min_ms: Option<f64>,
     /// Mean RTT; none without a sample.
     pub rtt_mean_ms: Option<f64>,
-    /// Completion times of the application's transfers.
-    pub completion_s: Vec<f64>,
+    /// Results of its application.
+    #[serde(flatten)]
+    pub app: AppResult,
     /// Decisions of its learned controller.
     pub decisions: u64,
     /// Share of these on observations outside of what its policy saw in training; none if that is not known.
@@ -92,6 +96,23 @@ pub struct FlowResult {
     /// The reports of its learned controller, if recorded.
     #[serde(skip)]
     pub reports: Option<Rows>,
+}
+
+/// Results of an application.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct AppResult {
+    /// Completion times of its transfers.
+    pub completion_s: Vec<f64>,
+    /// Further columns by name; none of most applications.
+    #[serde(rename = "application", skip_serializing_if = "BTreeMap::is_empty")]
+    pub columns: BTreeMap<&'static str, Vec<f64>>,
+}
+
+impl From<Outcome> for AppResult {
+    fn from(outcome: Outcome) -> Self {
+        let completion_s = outcome.completion.iter().map(|d| d.as_secs_f64()).collect();
+        Self { completion_s, columns: outcome.columns.into_iter().collect() }
+    }
 }
 
 /// Results of one link.

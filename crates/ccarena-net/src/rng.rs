@@ -34,6 +34,8 @@ pub enum Purpose {
     Duplication = 12,
     /// Packets that are damaged on a wire.
     Corruption = 13,
+    /// Flows that arrive.
+    Arrivals = 20,
 }
 
 const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;

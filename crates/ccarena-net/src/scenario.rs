@@ -16,6 +16,7 @@ use ccarena_cc::types::{Dur, Rate, Requirement, Time};
 use ccarena_cc::{Config, FlowSetting, PolicySpec, Spec};
 use serde_json::Value;
 
+use crate::apps::Start;
 use crate::delays::DelaySpec;
 use crate::impairments::ImpairmentsSpec;
 use crate::losses::LossSpec;
@@ -27,6 +28,7 @@ use crate::service::ServiceSpec;
 
 pub use self::foreign::Foreign;
 pub use self::own::Own;
+pub use crate::apps::App;
 pub use ccarena_cc::reader::{DocumentError as ScenarioError, Problem};
 
 /// The version of the document that this crate reads and writes.
@@ -191,44 +193,6 @@ pub struct Change {
     pub requirement: Option<Requirement>,
 }
 
-/// Application of a flow.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub enum App {
-    /// Bulk data, as much as the controller allows.
-    #[default]
-    Bulk,
-    /// A constant bit rate of payload.
-    Cbr {
-        /// Payload per time.
-        rate: Rate,
-    },
-    /// A constant bit rate in turns with silence, sending first.
-    OnOff {
-        /// Payload per time while on.
-        rate: Rate,
-        /// Length of sending.
-        on: Dur,
-        /// Length of silence.
-        off: Dur,
-    },
-    /// Bulk data of which at most `rate`·`slot` leaves in each slot; what is not sent in a slot is not made up for (the
-    /// session limiter of Hercules' experiments). Segments are as many equal parts of that as the segment size needs.
-    Capped {
-        /// Payload per time at most.
-        rate: Rate,
-        /// Length of a slot.
-        slot: Dur,
-    },
-    /// One transfer after the other, whose completion times are recorded.
-    Transfers {
-        /// Payload of each.
-        sizes_bytes: Vec<u64>,
-        /// Time from the start of one to the start of the next, which waits for the end of the one
-        /// before.
-        gap: Dur,
-    },
-}
-
 /// Recordings beyond summaries.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Record {
@@ -292,7 +256,7 @@ impl Default for Flow {
             path: vec![0],
             return_path: Vec::new(),
             base_rtt: None,
-            app: App::Bulk,
+            app: App::default(),
             policy: None,
             requirement: None,
             weight: 1.0,
@@ -361,6 +325,14 @@ impl Scenario {
             // They are read when the controller is built.
             rules: None,
         }
+    }
+
+    /// Returns the facts that the application of flow number `index` starts on.
+    #[must_use]
+    pub fn start(&self, index: usize) -> Start {
+        let flow = &self.flows[index];
+        let seed = derive(self.seed, Purpose::Application, index as u64);
+        Start { mss: flow.mss_bytes, seed, return_delay: self.return_delay(flow) + self.delay(&flow.return_path) }
     }
 
     /// Reads a scenario from JSON text.

@@ -161,7 +161,7 @@ fn senders(
         let steering = Steering::new(driver, clock, plan.settings.mtu, None);
         let mut config = tls::client(None)?;
         config.transport_config(transport::config(&plan.settings, Arc::new(steering.clone())));
-        openings.push((flow.start, Some(Opening { config, steering, sender: Sender::new(flow) })));
+        openings.push((flow.start, Some(Opening { config, steering, sender: Sender::new(scenario, index) })));
     }
     Ok(Senders { reactor: Reactor::new(clock, hosts).map_err(RunError::Reactor)?, openings })
 }
@@ -265,7 +265,7 @@ fn record(
         undone_recoveries: Some(totals.undone_recoveries),
         rtt_min_ms: totals.rtt_min.map(ccarena_cc::Dur::as_millis_f64),
         rtt_mean_ms: mean.map(ccarena_cc::Dur::as_millis_f64),
-        completion_s: sent.completion.iter().map(|d| d.as_secs_f64()).collect(),
+        app: sent.app.into(),
         decisions: totals.decisions,
         observations_outside: totals.outside.share(),
         error: match totals.failure {

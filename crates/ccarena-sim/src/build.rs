@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use ccarena_cc::registry::BuildError;
-use ccarena_cc::{BindError, Config, Controller, Dur, FlowError, Time};
+use ccarena_cc::{BindError, Config, Controller, FlowError, Time};
+use ccarena_net::apps::Source;
 use ccarena_net::link::Link;
 use ccarena_net::scenario::{self, AckPolicy, Own, Scenario};
 use ccarena_net::series::Series;
 use ccarena_net::{Demand, Limits, ResourceError, ServiceError};
 
-use crate::app::{App, AppState};
+use crate::app::AppState;
 use crate::files::Files;
 use crate::receiver::Receiver;
 use crate::sender::{Sender, SenderOptions};
@@ -105,7 +106,7 @@ fn build_flow(
     if planned.foreign.is_some() {
         return Err(SimError::Foreign { flow: index, scheme: planned.scheme.clone() });
     }
-    let (app, mss) = build_app(planned);
+    let mss = planned.app.segment_bytes(planned.mss_bytes);
     let config = scenario.controller(index, mss);
     let (controller, decider) = match &planned.own {
         Some(own) => {
@@ -120,7 +121,7 @@ fn build_flow(
                 FlowError::Policy(source) => SimError::Policy { flow: index, source },
             })?,
     };
-    let app = AppState::new(app, planned.start, mss);
+    let app = AppState::new(Source::new(&planned.app, &scenario.start(index)), planned.start, mss);
     // A scheme that doubles its window for ever, as a policy may, ends at what memory holds.
     let receive_window = planned.receive_window.unwrap_or_else(|| limits.window_packets(scenario.flows.len()));
     let burst = (planned.burst_bytes.unwrap_or(0) / mss).max(1);
@@ -164,22 +165,4 @@ fn build_own(flow: usize, own: &Own, config: &Config, files: &Files) -> Result<B
         },
         Own::Wasm { module } => ccarena_wasm::controller(Path::new(module), config).map_err(|error| error.to_string()),
     }
-}
-
-/// The application and the size of its segments.
-fn build_app(planned: &scenario::Flow) -> (App, u32) {
-    let app = match &planned.app {
-        scenario::App::Bulk => App::Bulk,
-        &scenario::App::Cbr { rate } => App::Stream { rate, on: Dur::from_millis(1000), off: Dur::ZERO },
-        &scenario::App::OnOff { rate, on, off } => App::Stream { rate, on, off },
-        &scenario::App::Capped { rate, slot } => {
-            let quota = rate.bytes_in(slot).0.max(1);
-            let segments = quota.div_ceil(u64::from(planned.mss_bytes));
-            // The parts of a slot's amount are equal, so that the cap is met exactly at any rate.
-            let mss = u32::try_from(quota / segments).unwrap_or(planned.mss_bytes).max(1);
-            return (App::Capped { segments: u32::try_from(segments).unwrap_or(u32::MAX), slot }, mss);
-        }
-        scenario::App::Transfers { sizes_bytes, gap } => App::Transfers { sizes: sizes_bytes.clone(), gap: *gap },
-    };
-    (app, planned.mss_bytes)
 }

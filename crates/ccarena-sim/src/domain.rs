@@ -8,12 +8,13 @@ use std::sync::Arc;
 use ccarena_cc::reader::At;
 use ccarena_cc::{Dur, Rate, Spec, Time};
 use ccarena_net::ServiceSpec;
+use ccarena_net::apps::{App, OnOff};
 use ccarena_net::losses::LossSpec;
 use ccarena_net::queues::{Limit, QueueSpec};
 use ccarena_net::reshape::{Outages, Reshape};
 use ccarena_net::rng::{Purpose, Stream, derive};
 use ccarena_net::routers::{Kind, RouterSpec};
-use ccarena_net::scenario::{App, Flow, Link, Record, Scenario};
+use ccarena_net::scenario::{Flow, Link, Record, Scenario};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -442,14 +443,14 @@ impl Domain {
             .map(|i| {
                 let start = Time::from_secs_f64(stream.uniform(0.0, duration.as_secs_f64() / 2.0));
                 let app = if stream.chance(0.5) {
-                    App::Bulk
+                    App::default()
                 } else {
                     let seconds = |s: f64| Dur::from_secs_f64(s);
-                    App::OnOff {
+                    App::OnOff(OnOff {
                         rate: Rate::from_mbps(self.link.rate_mbps.log_uniform(stream) / 2.0),
                         on: seconds(stream.uniform(0.5, 3.0)),
                         off: seconds(stream.uniform(0.5, 3.0)),
-                    }
+                    })
                 };
                 let scheme = schemes[stream.below(schemes.len() as u64) as usize].clone();
                 if scheme == OWN {

@@ -49,7 +49,7 @@ impl Sim {
             rtt_min_ms: seen.then(|| flow.sender.min_rtt().as_millis_f64()),
             rtt_mean_ms: seen.then(|| stats.rtt_sum.as_millis_f64() / stats.rtt_count as f64),
             error,
-            completion_s: flow.sender.app.completion.iter().map(|d| d.as_secs_f64()).collect(),
+            app: flow.sender.app.outcome().into(),
             decisions: flow.decisions,
             observations_outside: flow.outside.share(),
             series: flow.far_end.series.take().map(|series| series.bins),

@@ -19,6 +19,7 @@ mod timers;
 mod undo;
 
 use ccarena_cc::{AckInfo, Bytes, Controller, Dur, Rate, RateSample, RecoveryState, Signal, Time, TransportNeeds};
+use ccarena_net::apps;
 
 pub use self::sending::Leaving;
 use self::undo::Undo;
@@ -325,7 +326,7 @@ impl Sender {
     pub fn on_timer(&mut self, now: Time) -> Option<Leaving> {
         self.on_controller_timer(now);
         if self.app_at <= now {
-            self.app_at = self.app.advance(now, self.board.nxt());
+            self.on_app(now);
         }
         if self.timer_at <= now {
             match self.timer {
@@ -340,7 +341,9 @@ impl Sender {
 
     /// The application has started or something for it is due.
     pub fn on_app(&mut self, now: Time) {
-        self.app_at = self.app.advance(now, self.board.nxt());
+        let rate = || apps::allowed_rate(self.window_bytes.0, self.rtt.smoothed(), self.pacing);
+        let rate = if self.app.needs().rate { rate() } else { None };
+        self.app_at = self.app.advance(now, self.board.nxt(), self.board.una(), rate);
     }
 
     /// Takes an acknowledgement (`tcp_ack`), its `blocks` and the routers' `signal`. The caller then sends what it allows ([`send`](Self::send)).
@@ -372,7 +375,7 @@ impl Sender {
         if let Some(numbers) = &mut self.numbers {
             numbers.acked(una..ack.cumulative);
         }
-        self.on_advance(ack, now);
+        self.on_advance(now);
         let rtt = self.sample_rtt(now.since(first.sent), now.since(newest.sent), ack.delay);
         let packets = ack.cumulative - una;
         let rate = self.sample_rate(now, packets, (newest, last), Some((newest.sent, last)));
@@ -400,7 +403,7 @@ impl Sender {
         let mut delivery = Delivery::new(now, ack.echo, self.high, self.rtt.min());
         self.book(ack, blocks, &mut delivery);
         if advanced {
-            self.on_advance(ack, now);
+            self.on_advance(now);
         }
         let rtt = delivery.rtt(advanced).map(|(sequence, newest)| self.sample_rtt(sequence, newest, ack.delay));
         let newest = delivery.newest;
@@ -438,10 +441,10 @@ impl Sender {
 
     /// Something is acknowledged cumulatively.
     #[inline]
-    fn on_advance(&mut self, ack: &Ack, now: Time) {
+    fn on_advance(&mut self, now: Time) {
         self.timeouts = 0;
-        if self.app.waits_for_acknowledgements() && self.app.acknowledged(ack.cumulative, now) {
-            self.app_at = self.app.advance(now, self.board.nxt());
+        if self.app.needs().acknowledged {
+            self.on_app(now);
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use ccarena_cc::Rate;
 use ccarena_net::queues::QueueSpec;
-use ccarena_net::scenario::{App, Link};
+use ccarena_net::scenario::Link;
 use ccarena_net::{Scenario, ServiceSpec};
 use ccarena_sim::Domain;
 use serde_json::{Value, json};
@@ -106,7 +106,7 @@ fn cross_traffic_may_be_of_the_learners_own_kind() {
         alone += u32::from(flows.len() == 1);
         let (first, others) = flows.split_first().unwrap();
         let (like, unlike): (Vec<_>, Vec<_>) = others.iter().partition(|flow| flow.scheme == "hyvar");
-        assert!(like.iter().all(|flow| flow.params == first.params && matches!(flow.app, App::Bulk)));
+        assert!(like.iter().all(|flow| flow.params == first.params && flow.app.is_bulk()));
         assert!(like.iter().all(|flow| flow.start.0 > 0 && flow.start.as_secs_f64() < 5.0));
         assert!(unlike.iter().all(|flow| flow.scheme == "cubic" && flow.params.is_empty()));
         (own, cubic) = (own + like.len(), cubic + unlike.len());

@@ -48,7 +48,7 @@ fn a_repair_by_timeout_takes_as_long_as_the_least_timeout() {
             "app": {"type": "transfers", "sizes_bytes": [14_480]}});
         let sim = run(&document("cubic", 12.0, 6, 20.0, &options), u64::MAX);
         assert!(sim.flows()[0].sender.stats.timeouts >= 1);
-        sim.flows()[0].sender.app.completion[0].as_millis_f64()
+        sim.flows()[0].sender.app.outcome().completion[0].as_millis_f64()
     };
     let (linux, ns3) = (completion_ms(200), completion_ms(1000));
     assert!((750.0..900.0).contains(&(ns3 - linux)), "{linux} and {ns3} ms");
@@ -128,8 +128,8 @@ fn bursts_leave_pacing_and_tails_alone() {
         document["flows"][0]["app"] =
             json!({"type": "transfers", "sizes_bytes": [1_000_000, 1448, 30_000], "gap_s": 1});
         let sim = run(&document, u64::MAX);
-        assert_eq!(sim.flows()[0].sender.app.completion.len(), 3);
-        sim.flows()[0].sender.app.completion.iter().map(|c| c.as_millis_f64()).sum::<f64>()
+        assert_eq!(sim.flows()[0].sender.app.outcome().completion.len(), 3);
+        sim.flows()[0].sender.app.outcome().completion.iter().map(|c| c.as_millis_f64()).sum::<f64>()
     };
     let (plain, bursty) = (completion(json!({})), completion(json!({"burst_bytes": 65_536})));
     assert!(bursty < 1.2 * plain + 50.0, "{bursty} and {plain} ms");

@@ -71,7 +71,11 @@ fn a_lost_tail_is_probed() {
     let flow = &sim.flows()[0];
     assert!(sim.links()[0].stats.dropped_packets >= 3, "the initial window does not fit the queue");
     assert_eq!((flow.sender.stats.timeouts, flow.receiver().goodput_bytes), (0, 14_480));
-    assert!(flow.sender.app.completion[0].as_millis_f64() < 300.0, "{:?}", flow.sender.app.completion);
+    assert!(
+        flow.sender.app.outcome().completion[0].as_millis_f64() < 300.0,
+        "{:?}",
+        flow.sender.app.outcome().completion
+    );
 }
 
 /// A queue that marks instead of dropping: the sender reduces for each window of data in which a mark is echoed, and
@@ -133,7 +137,7 @@ fn a_sleeping_host_takes_packets_together() {
     document["flows"][0]["app"] = json!({"type": "transfers", "sizes_bytes": [10_000, 10_000], "gap_s": 500_000});
     document["duration_s"] = json!(600_000);
     document["links"][0]["wakes_ms"] = json!(0.001);
-    assert_eq!(run(&document, u64::MAX).flows()[0].sender.app.completion.len(), 2);
+    assert_eq!(run(&document, u64::MAX).flows()[0].sender.app.outcome().completion.len(), 2);
 }
 
 /// Weights and requirements may change during the run, and shares follow.

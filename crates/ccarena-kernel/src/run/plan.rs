@@ -7,7 +7,7 @@ use ccarena_cc::policy::kernel::{self, ImageOptions};
 use ccarena_cc::{Backend, Config, Controller, Decider, FlowError, Interface, Policies, PolicySpec, Signal, registry};
 use ccarena_link::live::programs;
 use ccarena_net::Scenario;
-use ccarena_net::scenario::{AckPolicy, App, Flow, Foreign, Own};
+use ccarena_net::scenario::{AckPolicy, Flow, Foreign, Own};
 
 use super::RunError;
 use crate::traffic::{HEADER_BYTES, OPTION_BYTES};
@@ -311,7 +311,7 @@ fn check_iperf3(
     refuse: &dyn Fn(&str, String) -> Result<(), RunError>,
 ) -> Result<(), RunError> {
     let only = "with iperf3; with traffic \"own\" it may be anything";
-    if flow.app != App::Bulk {
+    if !flow.app.is_bulk() {
         return refuse("app", format!("got another than bulk, which is all that goes {only}"));
     }
     if flow.receive_window.is_some() {
@@ -334,6 +334,7 @@ fn check_iperf3(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ccarena_net::apps::{App, Cbr};
 
     fn flow(scheme: &str) -> Flow {
         Flow { scheme: scheme.into(), ..Flow::default() }
@@ -390,7 +391,7 @@ mod tests {
         refused(|f| f.header_bytes = 40, "flows[1].header_bytes: got 40");
         refused(|f| f.ack_bytes = 40, "flows[1].ack_bytes: got 40");
         refused(|f| f.slow_start = false, "flows[1].slow_start: got false");
-        let cbr = Flow { app: App::Cbr { rate: ccarena_cc::Rate::from_mbps(1.0) }, ..flow("cubic") };
+        let cbr = Flow { app: App::Cbr(Cbr { rate: ccarena_cc::Rate::from_mbps(1.0) }), ..flow("cubic") };
         assert!(of(vec![cbr.clone()], false, Generator::Own).is_ok());
         assert!(of(vec![cbr], false, Generator::Iperf3).unwrap_err().starts_with("flows[0].app"));
         assert!(of(vec![Flow { slow_start: false, ..flow("cubic") }], true, Generator::Own).is_ok());

@@ -51,7 +51,7 @@ pub fn flow(scenario: &Scenario, index: usize, outcome: FlowOutcome<'_>) -> Flow
         undone_recoveries: bridged.then_some(totals.undone_recoveries),
         rtt_min_ms: seen.then(|| ms(Dur::from_micros(u64::from(info.tcpi_min_rtt)))),
         rtt_mean_ms: mean.filter(|_| seen).map(ms),
-        completion_s: sent.completion.iter().map(|d| d.as_secs_f64()).collect(),
+        app: sent.app.into(),
         decisions: totals.decisions,
         observations_outside: totals.outside.share(),
         error: totals.failure.map(|reason| scenario.gave_up(index, &reason)).or(sent.error),

@@ -4,10 +4,10 @@ use std::io::{self, ErrorKind};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ccarena_cc::{Dur, Time};
-use ccarena_link::live::App;
+use ccarena_cc::{Dur, Rate, Time};
 use ccarena_link::{End, clock};
 use ccarena_net::Scenario;
+use ccarena_net::apps::{self, Offer, Outcome, Source, View};
 use ccarena_net::scenario::{Flow, Foreign};
 
 use super::socket::{Poller, Socket, TcpInfo};
@@ -20,8 +20,8 @@ pub struct Sent {
     pub info: Option<TcpInfo>,
     /// Mean of the smoothed RTT, looked at every [`SAMPLE`].
     pub rtt_mean: Option<Dur>,
-    /// Durations of finished transfers.
-    pub completion: Vec<Dur>,
+    /// Results of its application.
+    pub app: Outcome,
     /// Reason why the connection ended early.
     pub error: Option<String>,
 }
@@ -37,7 +37,7 @@ const TIMESTAMP_BYTES: u32 = 12;
 struct Sender {
     index: usize,
     socket: Option<Socket>,
-    app: App,
+    app: Source,
     start: Time,
     stop: Time,
     started: bool,
@@ -76,7 +76,7 @@ impl Senders {
             if matches!(flow.foreign, Some(Foreign::Programs(_))) {
                 // The cookie of no socket.
                 cookies.push(0);
-                flows.push(Sender::absent(index, flow));
+                flows.push(Sender::absent(index, scenario));
                 continue;
             }
             let socket = open(index, flow, name)?;
@@ -85,7 +85,7 @@ impl Senders {
             // Without one the option's namespaces cannot be told apart, which only matters where it is used.
             namespace_cookie = socket.namespace_cookie().unwrap_or(0);
             poller.add(socket.fd(), libc::EPOLLOUT | libc::EPOLLET, index as u64).map_err(&fail)?;
-            flows.push(Sender { socket: Some(socket), next: flow.start, ..Sender::absent(index, flow) });
+            flows.push(Sender { socket: Some(socket), next: flow.start, ..Sender::absent(index, scenario) });
         }
         let over = flows.iter().map(|_| AtomicBool::new(false)).collect();
         Ok(Self { poller, flows, cookies, namespace_cookie, over })
@@ -147,19 +147,28 @@ fn open(index: usize, flow: &Flow, name: &str) -> Result<Socket, TrafficError> {
         let size = flow.mss_bytes + TIMESTAMP_BYTES;
         socket.set(libc::IPPROTO_TCP, libc::TCP_MAXSEG, size as i32).map_err(&fail)?;
     }
-    if App::new(flow).waits_for_acknowledgements() {
+    if flow.app.needs().acknowledged {
         socket.tell_acknowledgements().map_err(&fail)?;
     }
     Ok(socket)
 }
 
+/// Rate that the kernel's controller allows. The pacing rate of one that does not pace is above its window's.
+fn allowed_rate(socket: &Socket) -> Option<Rate> {
+    let info = socket.info().ok()?;
+    let window = u64::from(info.tcpi_snd_cwnd) * u64::from(info.tcpi_snd_mss);
+    let pacing = Rate(info.tcpi_pacing_rate.saturating_mul(8));
+    apps::allowed_rate(window, Dur::from_micros(info.tcpi_rtt.into()), Some(pacing))
+}
+
 impl Sender {
     /// A sender that never begins: somebody else sends.
-    fn absent(index: usize, flow: &Flow) -> Self {
+    fn absent(index: usize, scenario: &Scenario) -> Self {
+        let flow = &scenario.flows[index];
         Self {
             index,
             socket: None,
-            app: App::new(flow),
+            app: Source::new(&flow.app, &scenario.start(index)),
             start: flow.start,
             stop: flow.stop.unwrap_or(Time::NEVER),
             started: false,
@@ -210,13 +219,14 @@ impl Sender {
     /// Asks the application and writes what it gives.
     fn fill(&mut self, now: Time) {
         let Some(socket) = &self.socket else { return };
-        let (unsent, unacked) = match self.app {
-            App::Capped { .. } => (socket.unsent(), 0),
-            App::Transfers { .. } => (0, socket.unacknowledged()),
-            App::Bulk | App::Stream { .. } => (0, 0),
+        let needs = self.app.needs();
+        let view = View {
+            elapsed: now.since(self.start),
+            sent: if needs.sent { self.written.saturating_sub(socket.unsent()) } else { 0 },
+            acknowledged: if needs.acknowledged { self.written.saturating_sub(socket.unacknowledged()) } else { 0 },
+            rate: if needs.rate { allowed_rate(socket) } else { None },
         };
-        let elapsed = now.since(self.start);
-        let (allowed, next) = self.app.advance(elapsed, self.written, unsent, unacked);
+        let Offer { allowed, next } = self.app.advance(&view);
         self.next = (self.start + next).min(self.stop);
         while self.writable && self.written < allowed {
             let most = usize::try_from(allowed - self.written).map_or(ZEROS.len(), |left| left.min(ZEROS.len()));
@@ -256,7 +266,7 @@ impl Sender {
     fn finish(mut self) -> Sent {
         self.close();
         self.sent.rtt_mean = self.rtt_sum_us.checked_div(self.rtt_count).map(Dur::from_micros);
-        self.sent.completion = self.app.completion().to_vec();
+        self.sent.app = self.app.outcome();
         self.sent
     }
 }

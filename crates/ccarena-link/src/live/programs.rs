@@ -13,8 +13,9 @@ use std::time::Duration;
 
 use ccarena_cc::Time;
 use ccarena_net::Scenario;
+use ccarena_net::apps::Outcome;
 use ccarena_net::result::FlowResult;
-use ccarena_net::scenario::{App, Flow, Foreign, foreign};
+use ccarena_net::scenario::{Flow, Foreign, foreign};
 
 use super::confined::{Bounds, Confined, Task, describe};
 use crate::clock;
@@ -34,10 +35,8 @@ const EARLY: Duration = Duration::from_millis(500);
 /// Returns the fault of `flow` if programs at its ends cannot do what it says: a field and what was expected.
 #[must_use]
 pub fn refusal(flow: &Flow) -> Option<(&'static str, &'static str)> {
-    match &flow.app {
-        App::Bulk => {}
-        App::Transfers { sizes_bytes, .. } if sizes_bytes.len() == 1 => {}
-        _ => return Some(("app", "expected bulk, or transfers of one size: a program decides itself what it sends")),
+    if !flow.app.is_bulk() && flow.app.only_transfer().is_none() {
+        return Some(("app", "expected bulk, or transfers of one size: a program decides itself what it sends"));
     }
     flow.changes.is_empty().then_some(()).map_or(Some(("changes", "expected none for a program")), |()| None)
 }
@@ -89,7 +88,7 @@ impl Programs {
             readiness.recv().map_err(|_| LinkError::Panicked)?.map_err(|e| e.of_flow(index))?;
             let (task, namespace, role) = place(second);
             let end = flow.stop.unwrap_or(Time(scenario.duration.0));
-            let (connector, transfers) = ((task, namespace?, role), matches!(flow.app, App::Transfers { .. }));
+            let (connector, transfers) = ((task, namespace?, role), flow.app.only_transfer().is_some());
             flows.push(Pair { index, scratch, listener, connector, begin: flow.start, end, transfers });
         }
         Ok(Self { flows, stop })
@@ -159,7 +158,7 @@ pub fn result(scenario: &Scenario, index: usize, seen: Option<Seen>, problem: Op
         delivered_bytes: seen.payload_bytes,
         wire_bytes: seen.wire_bytes,
         duplicate_packets: seen.duplicate_packets,
-        completion_s: seen.completion.iter().map(|d| d.as_secs_f64()).collect(),
+        app: Outcome { completion: seen.completion.into_iter().collect(), ..Outcome::default() }.into(),
         error: problem
             .or(silent)
             .map(|problem| format!("flows[{index}] ({}): {problem}", scenario.flows[index].scheme)),
@@ -181,7 +180,7 @@ fn task(scenario: &Scenario, index: usize, programs: &foreign::Programs, end: En
     let stop = flow.stop.unwrap_or(Time(scenario.duration.0));
     // Whole seconds are all that many programs take.
     let seconds = stop.since(flow.start).as_secs_f64().ceil().max(1.0);
-    let bytes = if let App::Transfers { sizes_bytes, .. } = &flow.app { sizes_bytes.first().copied() } else { None };
+    let bytes = flow.app.only_transfer();
     let scratch_text = scratch.display().to_string();
     let folder = if programs.folder.is_empty() { &scratch_text } else { &programs.folder };
     let facts: Vec<(&str, String)> = [

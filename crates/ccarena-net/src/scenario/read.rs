@@ -12,12 +12,15 @@ use ccarena_cc::{PolicySpec, Spec};
 use serde_json::Value;
 
 use super::{
-    AckPolicy, App, Change, Flow, Foreign, Link, Outages, QuicAcks, Record, Scenario, VERSION, foreign, own, write,
+    AckPolicy, Change, Flow, Foreign, Link, Outages, QuicAcks, Record, Scenario, VERSION, foreign, own, write,
 };
+use crate::apps::arrivals::{Arrivals, Context};
+use crate::apps::{self, App, Read};
 use crate::cellular;
 use crate::delays::MAX_DELAY_MS;
 use crate::queues::{self, Kind, LIMITS, Limit, LimitRule, QueueSpec};
 use crate::reshape::{self, Reshape};
+use crate::rng::{self, Purpose};
 use crate::routers::{self, RouterSpec};
 use crate::service::ServiceSpec;
 
@@ -35,8 +38,6 @@ const MAX_PROGRAMS: u32 = 64;
 const MAX_MIN_RTO_MS: f64 = 60_000.0;
 /// Largest offloaded packet.
 const MAX_BURST_BYTES: u32 = 65_536;
-/// Slots of Hercules' session limiter.
-const DEFAULT_SLOT: Dur = Dur::from_millis(100);
 
 pub fn scenario(document: &Value) -> Result<Scenario> {
     let root = At { value: document, path: String::new() };
@@ -47,14 +48,10 @@ pub fn scenario(document: &Value) -> Result<Scenario> {
     }
     let default = Scenario::default();
     let links = links(&o.require("links", "a list of links")?)?;
-    let flows = flows(&o.require("flows", "a list of flows")?, &links)?;
-    Ok(Scenario {
-        duration: o.or("duration_s", default.duration, |at| at.seconds(0.001))?,
-        seed: o.or("seed", default.seed, |at| at.whole(0, u64::MAX))?,
-        links,
-        flows,
-        record: o.or("record", default.record, record)?,
-    })
+    let duration = o.or("duration_s", default.duration, |at| at.seconds(0.001))?;
+    let seed = o.or("seed", default.seed, |at| at.whole(0, u64::MAX))?;
+    let flows = flows(&o.require("flows", "a list of flows")?, &links, duration, seed)?;
+    Ok(Scenario { duration, seed, links, flows, record: o.or("record", default.record, record)? })
 }
 
 fn links(at: &At<'_>) -> Result<Vec<Link>> {
@@ -244,39 +241,66 @@ fn router(at: &At<'_>) -> Result<Option<RouterSpec>> {
     Ok(Some(RouterSpec::new(kind, &given)))
 }
 
-fn flows(at: &At<'_>, links: &[Link]) -> Result<Vec<Flow>> {
-    let expected = format!("a list of 1 to {MAX_COUNT} flows, copies included");
+fn flows(at: &At<'_>, links: &[Link], duration: Dur, seed: u64) -> Result<Vec<Flow>> {
+    let expected = format!("a list of 1 to {MAX_COUNT} flows, copies and arrivals included");
     let by_name: BTreeMap<&str, usize> = links.iter().enumerate().map(|(i, l)| (l.name.as_str(), i)).collect();
     let (mut names, mut flows, mut values, mut programs) = (HashSet::new(), Vec::new(), 0, 0);
     for (i, item) in at.list(&expected)?.iter().enumerate() {
-        let (flow, count) = flow(item, i, links, &by_name)?;
-        if flows.len() + count > MAX_COUNT {
-            return at.fail(expected);
-        }
-        // Of the flow as it is written out, so that what was accepted can be read again.
-        values += count * values_in(&write::flow(&flow, links, flow.base_rtt.unwrap_or_default()));
-        if values > MAX_VALUES {
-            return item.fail(format!(
-                "flows of at most {MAX_VALUES} values with all copies and paths spelled out, and up to here there are \
-                 {values}: have fewer flows or links, or shorter lists"
-            ));
-        }
+        let (flow, count, arrivals) = flow(item, i, links, &by_name)?;
+        let length = flow.stop.unwrap_or(Time(duration.0)).since(flow.start);
         for copy in 0..count {
-            let name = if count == 1 { flow.name.clone() } else { format!("{}-{copy}", flow.name) };
-            if name.len() > MAX_NAME {
-                return item.fail(format!("a name of at most {MAX_NAME} bytes, with the numbers of copies"));
+            let random = rng::Stream::new(seed, Purpose::Arrivals, (i as u64) << 32 | copy as u64);
+            let members = match &arrivals {
+                None => vec![(Dur::ZERO, flow.app.clone())],
+                Some((app, arrivals)) => {
+                    arrivals.expand(Context { at: app, length, rate: slowest(&flow, links), random })?
+                }
+            };
+            // All copies if they are alike, so that too many are refused before they are made.
+            let alike = if arrivals.is_none() { count - copy } else { members.len() };
+            if flows.len() + alike > MAX_COUNT {
+                return at.fail(expected);
             }
-            if !names.insert(name.clone()) {
-                return item.fail(format!("a name that no other flow has, not {name:?} again"));
+            // Of the flow as it is written out, so that what was accepted can be read again.
+            if let Some((_, app)) = members.first() {
+                let sample = Flow { app: app.clone(), ..flow.clone() };
+                let each = values_in(&write::flow(&sample, links, flow.base_rtt.unwrap_or_default()));
+                if values + alike * each > MAX_VALUES {
+                    return item.fail(format!(
+                        "flows of at most {MAX_VALUES} values with all copies and paths spelled out, and up to here \
+                         there are {}: have fewer flows or links, or shorter lists",
+                        values + alike * each
+                    ));
+                }
+                values += members.len() * each;
             }
-            programs += u32::from(matches!(flow.foreign, Some(Foreign::Programs(_))));
-            if programs > MAX_PROGRAMS {
-                return item.fail(format!("at most {MAX_PROGRAMS} flows whose ends are programs"));
+            let base = if count == 1 { flow.name.clone() } else { format!("{}-{copy}", flow.name) };
+            for (number, (after, app)) in members.into_iter().enumerate() {
+                let name = if arrivals.is_none() { base.clone() } else { format!("{base}-{number}") };
+                if name.len() > MAX_NAME {
+                    return item.fail(format!("a name of at most {MAX_NAME} bytes, with the numbers of copies"));
+                }
+                if !names.insert(name.clone()) {
+                    return item.fail(format!("a name that no other flow has, not {name:?} again"));
+                }
+                programs += u32::from(matches!(flow.foreign, Some(Foreign::Programs(_))));
+                if programs > MAX_PROGRAMS {
+                    return item.fail(format!("at most {MAX_PROGRAMS} flows whose ends are programs"));
+                }
+                flows.push(Flow { name, app, start: flow.start + after, ..flow.clone() });
             }
-            flows.push(Flow { name, ..flow.clone() });
         }
     }
     if flows.is_empty() { at.fail(expected) } else { Ok(flows) }
+}
+
+/// The least rate of the links on the path of `flow`; none if one of them varies.
+fn slowest(flow: &Flow, links: &[Link]) -> Option<Rate> {
+    let rate = |&l: &usize| match links[l].service {
+        ServiceSpec::Constant(rate) => Some(rate),
+        _ => None,
+    };
+    flow.path.iter().map(rate).collect::<Option<Vec<_>>>()?.into_iter().min()
 }
 
 /// Values in `value`, a long text counting as several.
@@ -297,7 +321,15 @@ const FLOW_FIELDS: &[&str] = &[
     "ack_bytes", "count",
 ];
 
-fn flow(at: &At<'_>, index: usize, links: &[Link], by_name: &BTreeMap<&str, usize>) -> Result<(Flow, usize)> {
+/// Process of arrivals of a flow, and where it stands.
+type Arriving<'a> = Option<(At<'a>, Box<dyn Arrivals>)>;
+
+fn flow<'a>(
+    at: &At<'a>,
+    index: usize,
+    links: &[Link],
+    by_name: &BTreeMap<&str, usize>,
+) -> Result<(Flow, usize, Arriving<'a>)> {
     let o = at.object(FLOW_FIELDS)?;
     let default = Flow::default();
     let foreign = o.maybe("foreign", foreign::read)?;
@@ -319,6 +351,11 @@ fn flow(at: &At<'_>, index: usize, links: &[Link], by_name: &BTreeMap<&str, usiz
     })?;
     let (policy, rules) = (o.maybe("policy", |at| policy(at, &scheme))?, o.maybe("rules", |at| rules(at, &scheme))?);
     let policy = policy.or(rules);
+    let (app, arrivals) = match o.maybe("app", |at| Ok((at.clone(), apps::read(at)?)))? {
+        None => (App::default(), None),
+        Some((_, Read::One(app))) => (app, None),
+        Some((at, Read::Many(arrivals))) => (App::default(), Some((at, arrivals))),
+    };
     let mut flow = Flow {
         name: o.or("name", format!("flow{index}"), name)?,
         scheme: scheme.name.clone(),
@@ -331,7 +368,7 @@ fn flow(at: &At<'_>, index: usize, links: &[Link], by_name: &BTreeMap<&str, usiz
         path,
         return_path: o.or("return_path", Vec::new(), |at| path_of(at, by_name))?,
         base_rtt: None,
-        app: o.or("app", default.app, app)?,
+        app,
         policy,
         requirement: o.maybe("requirement", requirement)?,
         weight: o.or("weight", default.weight, |at| weight(at, &scheme))?,
@@ -353,7 +390,7 @@ fn flow(at: &At<'_>, index: usize, links: &[Link], by_name: &BTreeMap<&str, usiz
     check_quic(&o, &flow)?;
     flow.base_rtt = Some(base_rtt(&o, &flow, links)?);
     let count = o.or("count", 1, |at| at.whole(1, MAX_COUNT as u64))?;
-    Ok((flow, count as usize))
+    Ok((flow, count as usize, arrivals))
 }
 
 /// Scheme of a flow, as its document gives it.
@@ -483,39 +520,6 @@ fn base_rtt(o: &Object<'_>, flow: &Flow, links: &[Link]) -> Result<Dur> {
             at.fail(format!("at least {} ms, the delay of the links on its way", (forth + back).as_millis_f64()))
         }
         rtt => Ok(rtt),
-    })
-}
-
-fn app(at: &At<'_>) -> Result<App> {
-    let fields = |kind: &str| match kind {
-        "cbr" => vec!["rate_mbps"],
-        "onoff" => vec!["rate_mbps", "on_s", "off_s"],
-        "capped" => vec!["rate_mbps", "slot_ms"],
-        "transfers" => vec!["sizes_bytes", "gap_s"],
-        _ => vec![],
-    };
-    let (kind, o) = at.tagged("application", &["bulk", "cbr", "onoff", "capped", "transfers"], fields)?;
-    let rate = || -> Result<Rate> { o.require("rate_mbps", "a rate in Mbit/s")?.mbps(MIN_MBPS) };
-    Ok(match kind {
-        "cbr" => App::Cbr { rate: rate()? },
-        "onoff" => App::OnOff {
-            rate: rate()?,
-            on: o.require("on_s", "seconds that it sends")?.seconds(0.001)?,
-            off: o.require("off_s", "seconds that it is silent")?.seconds(0.0)?,
-        },
-        "capped" => {
-            App::Capped { rate: rate()?, slot: o.or("slot_ms", DEFAULT_SLOT, |at| at.millis(1.0, MAX_DELAY_MS))? }
-        }
-        "transfers" => {
-            let sizes = o.require("sizes_bytes", "a list of sizes in bytes")?;
-            let items = sizes.list("a list of sizes in bytes")?;
-            if items.is_empty() {
-                return sizes.fail("at least one size in bytes");
-            }
-            let sizes_bytes = items.iter().map(|at| at.whole(1, 1_000_000_000_000)).collect::<Result<_>>()?;
-            App::Transfers { sizes_bytes, gap: o.or("gap_s", Dur::ZERO, |at| at.seconds(0.0))? }
-        }
-        _ => App::Bulk,
     })
 }
 

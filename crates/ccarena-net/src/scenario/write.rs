@@ -4,7 +4,7 @@ use ccarena_cc::PolicySpec;
 use ccarena_cc::types::{Dur, Rate, Requirement, Time};
 use serde_json::{Map, Value, json};
 
-use super::{AckPolicy, App, Flow, Link, Scenario, VERSION, foreign, own};
+use super::{AckPolicy, Flow, Link, Scenario, VERSION, foreign, own};
 use crate::delays::DelaySpec;
 use crate::impairments::{Chance, ImpairmentsSpec};
 use crate::losses::LossSpec;
@@ -148,7 +148,7 @@ pub fn flow(f: &Flow, links: &[Link], base_rtt: Dur) -> Value {
         "path": names(&f.path),
         "return_path": names(&f.return_path),
         "base_rtt_ms": base_rtt.as_millis_f64(),
-        "app": app(&f.app),
+        "app": f.app.write(),
         "policy": match &f.policy {
             None | Some(PolicySpec::Rules(_)) => Value::Null,
             Some(PolicySpec::Artifact(file)) => json!(file),
@@ -199,25 +199,6 @@ pub fn flow(f: &Flow, links: &[Link], base_rtt: Dur) -> Value {
 
 fn requirement(r: Requirement) -> Value {
     json!({"min_mbps": r.min.as_mbps(), "max_mbps": r.max.as_mbps()})
-}
-
-fn app(a: &App) -> Value {
-    match a {
-        App::Bulk => json!({"type": "bulk"}),
-        App::Cbr { rate } => json!({"type": "cbr", "rate_mbps": rate.as_mbps()}),
-        App::OnOff { rate, on, off } => json!({
-            "type": "onoff",
-            "rate_mbps": rate.as_mbps(),
-            "on_s": on.as_secs_f64(),
-            "off_s": off.as_secs_f64(),
-        }),
-        App::Capped { rate, slot } => {
-            json!({"type": "capped", "rate_mbps": rate.as_mbps(), "slot_ms": slot.as_millis_f64()})
-        }
-        App::Transfers { sizes_bytes, gap } => {
-            json!({"type": "transfers", "sizes_bytes": sizes_bytes, "gap_s": gap.as_secs_f64()})
-        }
-    }
 }
 
 /// An action: of one actuator a number alone.

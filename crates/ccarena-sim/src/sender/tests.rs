@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use ccarena_cc::{Config, LossInfo, SentInfo, registry};
+use ccarena_net::apps::{App, Source, Start, Transfers};
 use proptest::prelude::*;
 
 use super::*;
-use crate::app::App;
 use crate::packet::{Blocks, Ecn, Packet};
 use crate::receiver::Receiver;
 
@@ -113,7 +113,8 @@ struct Path<F: FnMut(bool, u32) -> Fate> {
 impl<F: FnMut(bool, u32) -> Fate> Path<F> {
     fn new(scheme: &str, segments: u32, sack: bool, fate: F) -> Self {
         let config = Config { mss: MSS, slow_start: false, initial_window: 20, ..Config::default() };
-        let app = App::Transfers { sizes: vec![u64::from(segments * MSS)], gap: Dur::ZERO };
+        let app = App::Transfers(Transfers { sizes_bytes: vec![u64::from(segments * MSS)], gap: Dur::ZERO });
+        let start = Start { mss: MSS, seed: 1, return_delay: Dur::ZERO };
         let options = SenderOptions {
             mss: MSS,
             sack,
@@ -126,7 +127,7 @@ impl<F: FnMut(bool, u32) -> Fate> Path<F> {
         let inner = registry::build(scheme, &config).unwrap();
         let controller = Box::new(Restoring { inner, before: Bytes(0) });
         let mut path = Self {
-            sender: Sender::new(controller, AppState::new(app, Time::ZERO, MSS), options),
+            sender: Sender::new(controller, AppState::new(Source::new(&app, &start), Time::ZERO, MSS), options),
             receiver: Receiver::new(MSS, sack, true),
             now: Time::ZERO,
             free_at: Time::ZERO,
@@ -215,7 +216,7 @@ impl<F: FnMut(bool, u32) -> Fate> Path<F> {
 
     /// Runs until the transfer and the packets under way have ended; `look` sees each step.
     fn finish(&mut self, mut look: impl FnMut(&Self)) {
-        while self.sender.app.completion.is_empty() {
+        while self.sender.app.outcome().completion.is_empty() {
             assert!(
                 self.step() && self.now < Time(3_600_000_000_000),
                 "the transfer has stalled: {:?}",

@@ -37,7 +37,12 @@ pub fn fingerprint(mut sim: Sim) -> String {
         writeln!(
             text,
             "{:?} {} {} {} {:?} {:?}",
-            flow.sender.stats, wire_bytes[i], r.goodput_bytes, r.duplicates, flow.sender.app.completion, flow.reports
+            flow.sender.stats,
+            wire_bytes[i],
+            r.goodput_bytes,
+            r.duplicates,
+            flow.sender.app.outcome().completion,
+            flow.reports
         )
         .unwrap();
     }
