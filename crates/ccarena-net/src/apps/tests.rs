@@ -33,7 +33,7 @@ pub fn drive(app: &mut Source, rate: f64, seconds: f64) -> Vec<(Dur, Offer)> {
         let offer = app.advance(&View { elapsed: now, sent: 0, acknowledged: acknowledged as u64, rate: rate_now });
         acknowledged = (acknowledged + rate * step.as_secs_f64()).min(offer.allowed as f64);
         offers.push((now, offer));
-        now = now + step;
+        now += step;
     }
     offers
 }
@@ -92,7 +92,7 @@ fn a_client_thinks_between_responses() {
     let count = outcome.completion.len() as f64;
     assert!((850.0..1150.0).contains(&count), "{count}");
     assert!(outcome.completion.iter().all(|&d| (MS(10)..=MS(12)).contains(&d)));
-    assert!(outcome.columns[0].1.iter().all(|&bytes| bytes == 10_000.0));
+    assert!(outcome.columns[0].1.iter().all(|&bytes| (bytes - 10_000.0).abs() < 0.5));
 }
 
 #[test]
@@ -208,7 +208,7 @@ proptest! {
         let mut app = source(&serde_json::from_str(APPS[kind]).unwrap());
         let (mut now, mut before, mut acknowledged) = (Dur::ZERO, 0_u64, 0_u64);
         for (ms, share, rate) in steps {
-            now = now + MS(ms);
+            now += MS(ms);
             let offer = app.advance(&View { elapsed: now, sent: acknowledged, acknowledged, rate: Some(Rate(rate)) });
             prop_assert!(offer.allowed >= before && offer.next > now, "{offer:?} at {now} after {before}");
             before = offer.allowed;
