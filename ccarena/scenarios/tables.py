@@ -12,7 +12,7 @@ import numpy as np
 from ccarena.core.columns import Coded, Columns, join, of_rows
 from ccarena.errors import ConfigError
 from ccarena.eval.measure import record, table
-from ccarena.eval.measure.applications import APPLICATIONS, NEEDS, TRANSFERS, needs_met
+from ccarena.eval.measure.applications import APPLICATIONS
 from ccarena.eval.measure.figure_text import heading, show
 from ccarena.eval.measure.outside import OUTSIDE, outside_notes
 from ccarena.eval.measure.packet_log import PacketLog
@@ -64,7 +64,7 @@ REPEATS = "Seeds change nothing here: every one gave the same figures, so there 
 def figures_of(runs: Sequence[Run]) -> list[str]:
     """Returns the names of the figures of these runs' flows: those of the schemes and applications that take part."""
     flows = [pair for run in runs for pair in zip(run.document["flows"], run.result["flows"], strict=True)]
-    applications = frozenset[str]().union(*(needs_met(entry, of_flow) for entry, of_flow in flows))
+    applications = frozenset[str]().union(*(record.needs_met(entry, of_flow) for entry, of_flow in flows))
     return table.columns(GIVEN | applications, {of_flow["scheme"] for _, of_flow in flows})
 
 
@@ -96,9 +96,9 @@ def application_tables(runs: Sequence[Run]) -> list[tuple[list[str], list[list[s
     """
     rows = flow_rows(run for run in runs if run.valid)
     made = []
-    for need in NEEDS:
+    for need in record.NEEDS_OF_APPLICATIONS:
         names = [name for name, row in APPLICATIONS.items() if row.need == need and name in (rows[0] if rows else ())]
-        heads = ["scheme", "link"] if need == TRANSFERS else ["flow", "scheme", "link"]
+        heads = ["scheme", "link"] if need == record.TRANSFERS else ["flow", "scheme", "link"]
         grouped: dict[tuple[str, ...], dict[int, dict[str, Any]]] = {}
         for row in rows:
             if any(known([row], name) for name in names):

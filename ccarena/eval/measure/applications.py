@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ccarena.eval.measure.record import TRANSFERS, Subject
 from ccarena.eval.measure.sample import percentile
 
-if TYPE_CHECKING:
-    from ccarena.eval.measure.record import Subject
-
-__all__ = ["APPLICATIONS", "NEEDS", "TRANSFERS", "Row", "needs_met", "slowdowns"]
+__all__ = ["APPLICATIONS", "Row", "slowdowns"]
 
 Floats = NDArray[np.float64]
-
-TRANSFERS = "transfers"
-"""A flow with transfers."""
 
 
 class Row(NamedTuple):
@@ -32,19 +27,6 @@ class Row(NamedTuple):
     function: Callable[[Subject], float]
     need: str
     range: tuple[float, float] = (0.0, 1e12)
-
-
-def _has_transfers(entry: Mapping[str, Any], of_flow: Mapping[str, Any]) -> bool:
-    return entry.get("app", {}).get("type") == "transfers" or "size_bytes" in of_flow.get("application", {})
-
-
-NEEDS: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], bool]] = {TRANSFERS: _has_transfers}
-"""Decides for each need of these figures whether a flow meets it, by its entry in the scenario and its result."""
-
-
-def needs_met(entry: Mapping[str, Any], of_flow: Mapping[str, Any]) -> frozenset[str]:
-    """Returns the needs of applications' figures that a flow meets."""
-    return frozenset(need for need, met in NEEDS.items() if met(entry, of_flow))
 
 
 def _sizes(s: Subject) -> Floats:

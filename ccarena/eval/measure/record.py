@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from ccarena import traces
 from ccarena.core.base_delay import least_delay_ms
 from ccarena.errors import ScenarioError
-from ccarena.eval.measure.applications import needs_met
 from ccarena.eval.measure.packet_log import GONE, LinkPackets, PacketLog, link_packets
 from ccarena.eval.measure.queueing import time_in_queue_length_ns
 
 __all__ = [
     *("COUNTERS", "FLOWS", "LEARNERS", "MACHINE", "MATCH", "PACKETS", "RECEIVED", "REQUIREMENT", "SERIES", "SOLE"),
-    "TRACE",
-    *("Record", "Subject"),
+    *("NEEDS_OF_APPLICATIONS", "TRACE", "TRANSFERS"),
+    *("Record", "Subject", "needs_met"),
 ]
 
 Floats = NDArray[np.float64]
@@ -56,6 +55,22 @@ LEARNERS = "a trial's learners"
 """Learners of a trial, whose figures the native code computes (`ccarena.envs.trials`)."""
 MACHINE = "real time"
 """A backend in real time."""
+TRANSFERS = "transfers"
+"""A flow with transfers."""
+
+
+def _has_transfers(entry: Mapping[str, Any], of_flow: Mapping[str, Any]) -> bool:
+    return entry.get("app", {}).get("type") == "transfers" or "size_bytes" in of_flow.get("application", {})
+
+
+NEEDS_OF_APPLICATIONS: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], bool]] = {TRANSFERS: _has_transfers}
+"""Decides for each need of applications' figures whether a flow meets it, by its entry in the scenario and its
+result."""
+
+
+def needs_met(entry: Mapping[str, Any], of_flow: Mapping[str, Any]) -> frozenset[str]:
+    """Returns the needs of applications' figures that a flow meets."""
+    return frozenset(need for need, met in NEEDS_OF_APPLICATIONS.items() if met(entry, of_flow))
 
 
 class Record:

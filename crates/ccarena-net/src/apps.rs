@@ -87,7 +87,7 @@ pub trait Running: Send + Sync + std::fmt::Debug {
     /// Brings it to `view`.
     fn advance(&mut self, view: &View) -> Offer;
 
-    /// Its results so far.
+    /// Returns the results so far.
     fn outcome(&self) -> Outcome {
         Outcome::default()
     }
@@ -98,7 +98,7 @@ pub trait Running: Send + Sync + std::fmt::Debug {
 pub struct Start {
     /// Payload bytes of a full segment.
     pub mss: u32,
-    /// Seed of its random numbers.
+    /// Seed of random numbers.
     pub seed: u64,
     /// Propagation delay of its acknowledgements.
     pub return_delay: Dur,
@@ -119,7 +119,7 @@ pub trait Application: Sized {
     /// The first field at fault.
     fn read(o: &Object<'_>) -> Result<Self>;
 
-    /// Its document with every default, without `type`.
+    /// Returns the document with every default, without `type`.
     fn write(&self) -> Value;
 
     /// Packets of `mss` bytes that it has to send within `seconds`.
@@ -219,7 +219,7 @@ impl Default for App {
 }
 
 impl App {
-    /// Whether there is always more to send.
+    /// Returns whether there is always more to send.
     #[must_use]
     pub fn is_bulk(&self) -> bool {
         matches!(self, Self::Bulk(_))
@@ -279,7 +279,7 @@ impl Source {
         self.needs
     }
 
-    /// Whether there is always more to send.
+    /// Returns whether there is always more to send.
     #[must_use]
     pub fn is_bulk(&self) -> bool {
         self.running.is_none()
@@ -293,7 +293,7 @@ impl Source {
         }
     }
 
-    /// Its results so far.
+    /// Returns the results so far.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         self.running.as_ref().map(|running| running.outcome()).unwrap_or_default()

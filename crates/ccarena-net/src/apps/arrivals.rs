@@ -18,13 +18,13 @@ pub const MAX_FLOWS: usize = 50_000;
 
 /// Facts of the entry that expands.
 pub struct Context<'a> {
-    /// Where the application stands.
+    /// The application in the document.
     pub at: &'a At<'a>,
     /// Time from the entry's start to its stop, or to the end of the run.
     pub length: Dur,
     /// Least rate of the links on its path; none if one of them varies.
     pub rate: Option<Rate>,
-    /// Its random numbers.
+    /// Random numbers of the entry.
     pub random: Stream,
 }
 
