@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use ccarena_cc::{Dur, Rate, Time};
+use ccarena_net::Ecn;
 use ccarena_net::queues::{Item, Kind, Limit, LimitRule, Queue as _, QueueSpec, Setting, build};
 use ccarena_net::rng::{Purpose, Stream};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
@@ -21,7 +22,7 @@ struct Input {
 
 #[derive(Arbitrary, Debug)]
 enum Operation {
-    Enqueue { bytes: u16, flow: u8, ecn: bool },
+    Enqueue { bytes: u16, flow: u8, ecn: u8 },
     Dequeue,
     Wait { us: u32 },
 }
@@ -30,7 +31,7 @@ enum Operation {
 struct Packet {
     bytes: u32,
     flow: u64,
-    ecn: bool,
+    ecn: Ecn,
 }
 
 impl Item for Packet {
@@ -40,11 +41,12 @@ impl Item for Packet {
     fn flow(&self) -> u64 {
         self.flow
     }
-    fn ecn_capable(&self) -> bool {
+    fn ecn(&self) -> Ecn {
         self.ecn
     }
     fn mark(&mut self) {
-        assert!(self.ecn, "only packets that take marks are marked");
+        assert!(self.ecn.is_capable(), "only packets that take marks are marked");
+        self.ecn = Ecn::Ce;
     }
 }
 
@@ -69,7 +71,7 @@ fuzz_target!(|input: Input| {
         match operation {
             Operation::Enqueue { bytes, flow, ecn } => {
                 entered = (entered.0 + 1, entered.1 + u64::from(bytes));
-                queue.enqueue(Packet { bytes: bytes.into(), flow: flow.into(), ecn }, now, &mut drops);
+                queue.enqueue(Packet { bytes: bytes.into(), flow: flow.into(), ecn: Ecn::from_bits(ecn) }, now, &mut drops);
             }
             Operation::Dequeue => {
                 assert_eq!(queue.head_bytes().is_none(), queue.len_packets() == 0);

@@ -5,17 +5,13 @@ use std::net::Ipv4Addr;
 
 use ccarena_cc::Signal;
 use ccarena_cc::types::{Rate, Time};
-use ccarena_net::{Carried, Item, rate_datagram, rng, tcp_option};
+use ccarena_net::{Carried, Ecn, Item, rate_datagram, rng, tcp_option};
 
 use crate::checksum::{Unsummed, updated};
 use crate::tun::MTU;
 
 /// Buffers that a thread keeps for later; a burst needs no more.
 const SPARE_BUFFERS: usize = 4096;
-
-/// Explicit congestion notification in the header of IPv4 and IPv6 (RFC 3168 §5): both bits set is "congestion
-/// experienced", none set is "not capable".
-const ECN_MASK: u8 = 0b11;
 
 type Buffer = Box<[u8; MTU]>;
 
@@ -147,22 +143,24 @@ impl Item for Datagram {
         self.key
     }
 
-    fn ecn_capable(&self) -> bool {
+    /// Returns the last two bits of IPv4's second byte (RFC 3168 §5) or of IPv6's traffic class, which is bits 4 to 11 of
+    /// its header (RFC 8200 §3).
+    #[inline]
+    fn ecn(&self) -> Ecn {
         match *self.packet() {
-            [head, class, ..] if head >> 4 == 4 => class & ECN_MASK != 0,
-            [head, class, ..] if head >> 4 == 6 => (class >> 4) & ECN_MASK != 0,
-            _ => false,
+            [head, class, ..] if head >> 4 == 4 => Ecn::from_bits(class),
+            [head, class, ..] if head >> 4 == 6 => Ecn::from_bits(class >> 4),
+            _ => Ecn::NotEct,
         }
     }
 
-    /// Sets both bits and keeps IPv4's checksum as right as it was.
+    /// Sets both bits and keeps IPv4's checksum as right as it was; IPv6 has none.
     fn mark(&mut self) {
         match self.packet_mut() {
-            // Traffic class is bits 4 to 11 of an IPv6 header (RFC 8200 §3), which has no checksum.
-            [head, class, ..] if *head >> 4 == 6 => *class |= ECN_MASK << 4,
+            [head, class, ..] if *head >> 4 == 6 => *class |= (Ecn::Ce as u8) << 4,
             [head, class, rest @ ..] if *head >> 4 == 4 => {
                 let before = u16::from_be_bytes([*head, *class]);
-                *class |= ECN_MASK;
+                *class |= Ecn::Ce as u8;
                 let after = u16::from_be_bytes([*head, *class]);
                 if let Some([high, low]) = rest.get_mut(8..10) {
                     let checksum = updated(u16::from_be_bytes([*high, *low]), before, after);
@@ -257,11 +255,23 @@ mod tests {
         #[test]
         fn a_mark_keeps_the_checksum_right(class in any::<u8>(), rest in any::<[u8; 8]>()) {
             let mut packet = Datagram::copy_of(&ipv4(class, &rest));
-            prop_assert_eq!(packet.ecn_capable(), class & 3 != 0);
+            prop_assert_eq!(packet.ecn() as u8, class & 3);
             packet.mark();
+            prop_assert_eq!(packet.ecn(), Ecn::Ce);
             prop_assert_eq!(packet.packet()[1], class | 3);
             // Both 0 and 0xffff stand for zero.
             prop_assert!([0, 0xffff].contains(&checksum(&packet.packet()[..20])));
+        }
+
+        #[test]
+        fn a_mark_of_ipv6_changes_two_bits(class in any::<u8>(), flow_label in any::<[u8; 3]>()) {
+            let mut header = [0; 40];
+            header[..4].copy_from_slice(&[0x60 | class >> 4, class << 4 | flow_label[0] & 0xf, flow_label[1], flow_label[2]]);
+            let mut packet = Datagram::copy_of(&header);
+            prop_assert_eq!(packet.ecn() as u8, class & 3);
+            packet.mark();
+            header[1] |= 0x30;
+            prop_assert_eq!((packet.ecn(), packet.packet()), (Ecn::Ce, &header[..]));
         }
 
         #[test]

@@ -7,6 +7,7 @@
 pub mod apps;
 pub mod cellular;
 pub mod delays;
+pub mod ecn;
 pub mod impairments;
 pub mod link;
 pub mod log;
@@ -27,6 +28,7 @@ pub mod tcp_option;
 pub mod trace;
 pub mod transmissions;
 
+pub use ecn::Ecn;
 pub use link::{Carried, Link};
 pub use queues::{Item, Queue, QueueSpec};
 pub use resources::{Demand, Limits, ResourceError};

@@ -486,7 +486,7 @@ impl<T: Carried> Link<T> {
         if policer.conforms(packet.bytes(), now) {
             return true;
         }
-        if policer.marks() && packet.ecn_capable() {
+        if policer.marks() && packet.ecn().is_capable() {
             packet.mark();
             return true;
         }

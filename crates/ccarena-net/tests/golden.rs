@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use ccarena_cc::types::{Dur, Rate, Time};
 use ccarena_net::rng::{Purpose, Stream};
 use ccarena_net::trace::{self, OVERHEAD_BYTES};
-use ccarena_net::{Item, Queue, QueueSpec, Service, Trace, queues};
+use ccarena_net::{Ecn, Item, Queue, QueueSpec, Service, Trace, queues};
 
 /// Window in packets, throughput in Mbit/s, 95th percentile of the signal delay in ms.
 const PUBLISHED: [(u64, f64, f64); 12] = [
@@ -50,8 +50,8 @@ impl Item for Packet {
         0
     }
 
-    fn ecn_capable(&self) -> bool {
-        false
+    fn ecn(&self) -> Ecn {
+        Ecn::NotEct
     }
 
     fn mark(&mut self) {}

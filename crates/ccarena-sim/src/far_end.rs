@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 
 use ccarena_cc::{Dur, Signal, Time};
+use ccarena_net::Ecn;
 use ccarena_net::link::Flight;
 use ccarena_net::series::{FlowBin, Series};
 
 use crate::arrivals::Arrivals;
-use crate::packet::{Ack, Blocks, Ecn, Packet};
+use crate::packet::{Ack, Blocks, Packet};
 use crate::receiver::Receiver;
 use crate::rtt::RoundTrip;
 
@@ -185,7 +186,7 @@ impl FarEnd {
             bytes,
             hop: 0,
             is_ack: true,
-            ecn: Ecn::NotCapable,
+            ecn: Ecn::NotEct,
             reduced: false,
         };
         self.returning.push_back((now + self.return_delay, packet));

@@ -1,8 +1,8 @@
 //! Packets: data segments and acknowledgements.
 
 use ccarena_cc::{Dur, Signal, Time};
-use ccarena_net::Carried;
 use ccarena_net::queues::Item;
+use ccarena_net::{Carried, Ecn};
 
 use crate::rtt::RoundTrip;
 
@@ -11,17 +11,6 @@ pub const SACK_BLOCKS: usize = 3;
 
 /// A half-open range of segment numbers.
 pub type Block = (u32, u32);
-
-/// ECN field of a packet (RFC 3168 §5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ecn {
-    /// The transport does not take marks.
-    NotCapable,
-    /// The transport is ECN-capable.
-    Capable,
-    /// A queue has marked it: congestion experienced.
-    Marked,
-}
 
 /// A packet in a queue or on a wire.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +33,7 @@ pub struct Packet {
     pub hop: u8,
     /// An acknowledgement on the return path.
     pub is_ack: bool,
-    /// ECN field.
+    /// ECN code point.
     pub ecn: Ecn,
     /// The sender has reduced its window for an echo (the CWR flag of RFC 3168 §6.1.2).
     pub reduced: bool,
@@ -62,13 +51,13 @@ impl Item for Packet {
     }
 
     #[inline]
-    fn ecn_capable(&self) -> bool {
-        self.ecn != Ecn::NotCapable
+    fn ecn(&self) -> Ecn {
+        self.ecn
     }
 
     #[inline]
     fn mark(&mut self) {
-        self.ecn = Ecn::Marked;
+        self.ecn = Ecn::Ce;
     }
 }
 

@@ -8,9 +8,10 @@
 //! merges what arrives within 50 µs, in order or not at all, as a network card does that holds interrupts back for so long.
 
 use ccarena_cc::{Dur, Signal, Time};
+use ccarena_net::Ecn;
 use ccarena_net::scenario::QuicAcks;
 
-use crate::packet::{Ack, Block, Blocks, Ecn, Packet, SACK_BLOCKS};
+use crate::packet::{Ack, Block, Blocks, Packet, SACK_BLOCKS};
 use crate::rtt::RoundTrip;
 
 /// Segments acknowledged at once when a connection starts, after a duplicate and after a pause (`TCP_MAX_QUICKACKS`).
@@ -204,7 +205,7 @@ impl Receiver {
             Signal::Later { packets, .. } => self.later = self.later.wrapping_add(packets),
             signal => self.signal.accumulate(signal),
         }
-        if packet.ecn == Ecn::Marked || packet.reduced {
+        if packet.ecn == Ecn::Ce || packet.reduced {
             self.hear_congestion(packet);
         }
         if self.window.grow() {
@@ -339,7 +340,7 @@ impl Receiver {
             self.echo_congestion = false;
             self.reduction_heard = true;
         }
-        if packet.ecn == Ecn::Marked && !self.echo_congestion {
+        if packet.ecn == Ecn::Ce && !self.echo_congestion {
             self.echo_congestion = true;
             self.quick = self.quick.max(QUICK_ACKS_ON_MARK);
         }
@@ -453,7 +454,7 @@ mod tests {
             bytes: 1500,
             hop: 0,
             is_ack: false,
-            ecn: Ecn::NotCapable,
+            ecn: Ecn::NotEct,
             reduced: false,
         }
     }

@@ -19,7 +19,7 @@ mod timers;
 mod undo;
 
 use ccarena_cc::{AckInfo, Bytes, Controller, Dur, Rate, RateSample, RecoveryState, Signal, Time, TransportNeeds};
-use ccarena_net::apps;
+use ccarena_net::{Ecn, apps};
 
 pub use self::sending::Leaving;
 use self::undo::Undo;
@@ -44,8 +44,8 @@ pub struct Emission {
     pub rtt: RoundTrip,
     /// Request to routers.
     pub signal: Signal,
-    /// Routers may mark it.
-    pub ecn: bool,
+    /// ECN code point.
+    pub ecn: Ecn,
     /// Mark that tells the receiver of a window reduction (CWR).
     pub reduced: bool,
 }

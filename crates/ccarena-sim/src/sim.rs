@@ -13,12 +13,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ccarena_cc::{Action, ActionError, Decider, Dur, FlowSetting, Interface, LearnedController, Outside, Signal, Time};
+use ccarena_net::Ecn;
 use ccarena_net::series::{FlowBin, Series};
 use ccarena_net::transmissions::{self, ECN_CAPABLE, Fate, Heard, REDUCED, Transmission, TransmissionLog};
 
 use crate::arrivals::Arrivals;
 use crate::far_end::{FarEnd, OVERTAKEN};
-use crate::packet::{Ack, Block, Ecn, Link, Packet};
+use crate::packet::{Ack, Block, Link, Packet};
 use crate::receiver::Receiver;
 use crate::schedule::{Schedule, Turn};
 use crate::sender::{Emission, Sender};
@@ -177,7 +178,7 @@ impl Flow {
         // A second copy changes nothing.
         if let Some(row) = row.filter(|row| row.arrived == Time::ZERO) {
             row.arrived = at;
-            row.fate = if packet.ecn == Ecn::Marked { Fate::Marked } else { Fate::Delivered };
+            row.fate = if packet.ecn == Ecn::Ce { Fate::Marked } else { Fate::Delivered };
         }
     }
 
@@ -677,7 +678,7 @@ fn logger(
 ) -> impl FnMut(Emission) {
     move |e: Emission| {
         let packet = packet(&e, flow, header_bytes, now);
-        let (capable, reduced) = (u8::from(e.ecn) * ECN_CAPABLE, u8::from(e.reduced) * REDUCED);
+        let (capable, reduced) = (u8::from(e.ecn.is_capable()) * ECN_CAPABLE, u8::from(e.reduced) * REDUCED);
         log.packets.push(Transmission {
             sent: now,
             arrived: Time::ZERO,
@@ -740,7 +741,7 @@ fn packet(e: &Emission, flow: usize, header_bytes: u32, now: Time) -> Packet {
         bytes: e.payload + header_bytes,
         hop: 0,
         is_ack: false,
-        ecn: if e.ecn { Ecn::Capable } else { Ecn::NotCapable },
+        ecn: e.ecn,
         reduced: e.reduced,
     }
 }

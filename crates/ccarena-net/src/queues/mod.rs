@@ -30,6 +30,8 @@ mod testing;
 pub use ccarena_cc::Param;
 use ccarena_cc::types::Time;
 
+use crate::ecn::Ecn;
+
 pub use limit::{LIMITS, Limit, LimitRule, Room};
 pub use spec::{Discipline, Params, QueueSpec, Refusal, Setting};
 
@@ -41,10 +43,10 @@ pub trait Item: Send + Sync {
     /// Returns a key that only packets of one flow share, for disciplines that separate flows.
     fn flow(&self) -> u64;
 
-    /// Returns whether it may be marked instead of dropped (RFC 3168: ECT).
-    fn ecn_capable(&self) -> bool;
+    /// Returns its ECN code point.
+    fn ecn(&self) -> Ecn;
 
-    /// Marks it: congestion experienced.
+    /// Makes its code point [`Ecn::Ce`]; only that of a packet that is [capable](Ecn::is_capable).
     fn mark(&mut self);
 }
 

@@ -159,7 +159,7 @@ impl<T: Item + Send + Sync> Queue<T> for Pie<T> {
             return;
         }
         if self.drops_early() {
-            if !(self.ecn && item.ecn_capable() && self.controller.state.probability <= MARK_BELOW) {
+            if !(self.ecn && item.ecn().is_capable() && self.controller.state.probability <= MARK_BELOW) {
                 drops.push(item);
                 return;
             }

@@ -151,7 +151,7 @@ impl<T: Item + Send + Sync> Queue<T> for Red<T> {
                 true
             }
             Fate::Random(p) if self.chosen(p) => {
-                let marks = self.ecn && item.ecn_capable() && fits;
+                let marks = self.ecn && item.ecn().is_capable() && fits;
                 if marks {
                     item.mark();
                 }

@@ -3,6 +3,7 @@
 use ccarena_cc::types::Time;
 
 use super::Item;
+use crate::ecn::Ecn;
 
 /// A packet and when it arrived.
 #[derive(Debug)]
@@ -23,8 +24,8 @@ impl<T: Item> Item for Stamped<T> {
     }
 
     #[inline]
-    fn ecn_capable(&self) -> bool {
-        self.item.ecn_capable()
+    fn ecn(&self) -> Ecn {
+        self.item.ecn()
     }
 
     #[inline]

@@ -2,7 +2,7 @@
 
 use ccarena_cc::types::Rate;
 
-use super::{Item, Setting};
+use super::{Ecn, Item, Setting};
 use crate::rng::{Purpose, Stream};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -28,13 +28,17 @@ impl Item for Packet {
         u64::from(self.id % 3)
     }
 
-    /// Every second packet.
-    fn ecn_capable(&self) -> bool {
-        self.id % 2 == 1
+    /// Every second packet is capable.
+    fn ecn(&self) -> Ecn {
+        match (self.marked, self.id % 2 == 1) {
+            (true, _) => Ecn::Ce,
+            (false, true) => Ecn::Ect0,
+            (false, false) => Ecn::NotEct,
+        }
     }
 
     fn mark(&mut self) {
-        assert!(self.ecn_capable());
+        assert!(self.ecn().is_capable(), "only packets that take marks are marked");
         self.marked = true;
     }
 }

@@ -1,6 +1,7 @@
 //! Transmission of a sender's segments.
 
 use ccarena_cc::{Bytes, Dur, Rate, SentInfo, Time};
+use ccarena_net::Ecn;
 
 use super::{Emission, Sender, Timer};
 use crate::pacer::Pacer;
@@ -10,7 +11,7 @@ use crate::scoreboard::{Flight, Segment};
 #[derive(Clone, Copy)]
 pub struct Leaving {
     seq: u32,
-    ecn: bool,
+    ecn: Ecn,
     reduced: bool,
 }
 
@@ -178,7 +179,7 @@ impl Sender {
         let stamp = self.stamp(now);
         self.board.push(Segment::new(stamp, self.delivered, limited), self.flight());
         let reduced = std::mem::take(&mut self.tell_reduction);
-        Leaving { seq, ecn: self.options.ecn, reduced }
+        Leaving { seq, ecn: if self.options.ecn { Ecn::Ect0 } else { Ecn::NotEct }, reduced }
     }
 
     /// A segment that is marked lost (`tcp_xmit_retransmit_queue`): with the first outstanding one the timer starts anew.
@@ -211,7 +212,7 @@ impl Sender {
         self.board.retransmit(seq, Segment::new(stamp, self.delivered, limited), self.flight());
         self.stats.retransmitted += 1;
         // Retransmissions are not marked (RFC 3168 §6.1.5).
-        Leaving { seq, ecn: false, reduced: false }
+        Leaving { seq, ecn: Ecn::NotEct, reduced: false }
     }
 
     #[inline]

@@ -7,7 +7,7 @@ use ccarena_net::apps::{App, Source, Start, Transfers};
 use proptest::prelude::*;
 
 use super::*;
-use crate::packet::{Blocks, Ecn, Packet};
+use crate::packet::{Blocks, Packet};
 use crate::receiver::Receiver;
 
 const MSS: u32 = 1448;
@@ -170,7 +170,7 @@ impl<F: FnMut(bool, u32) -> Fate> Path<F> {
                 bytes: MSS + 52,
                 hop: 0,
                 is_ack: false,
-                ecn: Ecn::NotCapable,
+                ecn: Ecn::NotEct,
                 reduced: false,
             };
             self.put(self.free_at + DELAY, true, seq, || Arrival::Data(packet));
