@@ -22,9 +22,10 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Builds the module, prints what it says of itself, and names the next command."""
+    """Builds the module and prints what it says of itself; without `--out` it also names the next command."""
     built = build(args.path, args.out)
     print(visible(f"wrote {built.module}"))
     print_one(built.about)
-    print(visible(f"next: ccarena check {built.module}"))
+    if args.out is None:
+        print(visible(f"next: ccarena check {built.module}"))
     return 0

@@ -30,6 +30,7 @@ def test_it_says_what_the_module_is(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert said.endswith(f"next: ccarena check {module}\n")
     assert module.read_bytes()[:4] == b"\0asm"
     assert main(["build", str(path), "--out", str(tmp_path / "new" / "other.wasm")]) == 0
+    assert "next:" not in capsys.readouterr().out
     assert (tmp_path / "new" / "other.wasm").read_bytes() == module.read_bytes()
     assert main(["schemes", str(module)]) == 0
     assert "constant: Keeps a window." in capsys.readouterr().out
