@@ -161,6 +161,9 @@ def queue_disciplines() -> list[dict[str, Any]]:
 def routers() -> list[dict[str, Any]]:
     """Every kind of router that a link's `router` can be: `name`, `summary`, `params`, `on_the_wire`."""
 
+def accesses() -> list[dict[str, Any]]:
+    """Every kind of access to a medium that a link's `service` can have: `name`, `summary`, `params`."""
+
 def estimate(scenario_json: str) -> dict[str, float]:
     """What a run would ask for: `memory_bytes`, and `packets` counted at every link. Raises ScenarioError."""
 

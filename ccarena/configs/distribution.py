@@ -20,10 +20,14 @@ class LinkKinds(Section):
     """Weight of synthetic cellular links, one of `presets`."""
     trace: float = Field(0.0, ge=0)
     """Weight of recorded traces, one of `traces`."""
+    wifi: float = Field(0.0, ge=0)
+    """Weight of Wi-Fi links, with parameters from `wifi` and frames at a rate from `rate_mbps`."""
+    grants: float = Field(0.0, ge=0)
+    """Weight of links that send in granted slots, with parameters from `grants` and a rate from `rate_mbps`."""
 
     @model_validator(mode="after")
     def _some_weight(self) -> LinkKinds:
-        if self.constant + self.random_steps + self.cellular + self.trace <= 0:
+        if sum(self.model_dump().values()) <= 0:
             raise ValueError("all weights are 0; give at least one kind of link a positive weight")
         return self
 
@@ -75,7 +79,7 @@ class LinkConfig(Section):
     kinds: LinkKinds = LinkKinds(constant=1.0, random_steps=2.0, cellular=2.0)
     """Weights of the kinds of capacity."""
     rate_mbps: Annotated[Pair, Range(0.1, 10_000)] = (5.0, 100.0)
-    """Capacity of constant and stepped links, Mbit/s."""
+    """Capacity of constant and stepped links, and rate of frames and slots of wifi and grants links, Mbit/s."""
     step_s: Annotated[Pair, Range(0.01, 3600)] = (2.0, 6.0)
     """Time between two steps, s."""
     presets: Literal["auto"] | list[str] = "auto"
@@ -84,6 +88,10 @@ class LinkConfig(Section):
     traces: Literal["auto"] | list[str] = "auto"
     """Names or files of recorded traces; `auto` is every trace in CCARENA_TRACE_DIR and the other trace folders,
     without tested and validation recordings. If none is left, such links are not drawn."""
+    wifi: dict[str, Annotated[Pair, Range(0, 1e9)]] = Field({"packets": (8, 64), "busy_us": (0, 2000), "retry": (0, 0.3)})
+    """Ranges of parameters of wifi links (docs/scenario.md), drawn uniformly; others have their defaults."""
+    grants: dict[str, Annotated[Pair, Range(0, 1e9)]] = Field({"slot_ms": (0.5, 5), "request_ms": (0, 10), "grant_ms": (2, 12)})
+    """The same of grants links."""
     augment: Augment | None = None
     """Changes to a recorded trace each time it is drawn; null keeps it."""
     uplinks: float = Field(0.0, ge=0, le=1)

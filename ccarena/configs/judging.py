@@ -81,7 +81,7 @@ class ValidationConfig(Section):
     It judges by the policy's `score`: the `objective` of whole runs, or the mean reward if that is the objective.
     """
 
-    kinds: list[Literal["constant", "random_steps", "cellular", "trace"]] = Field(
+    kinds: list[Literal["constant", "random_steps", "cellular", "trace", "wifi", "grants"]] = Field(
         ["constant", "random_steps", "cellular"]
     )
     """Classes of links, drawn from the ranges of `env.link`, with equal weight. `trace` draws from the validation

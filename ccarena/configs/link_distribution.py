@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ccarena import _core
+from ccarena.configs.distribution import LinkConfig
 from ccarena.configs.schema import EnvConfig, TrainConfig
 from ccarena.configs.spec_files import is_built_in, spec_json
 from ccarena.core.files import digest
@@ -49,7 +50,7 @@ def distribution_of(env: EnvConfig, scheme: Any, params: Mapping[str, float], wh
     link = env.link
     traces = _traces(link.traces) if link.kinds.trace > 0 else []
     schemes = heuristics("env.cross_traffic.schemes", env.cross_traffic.schemes, OWN)
-    if not traces and link.kinds.constant + link.kinds.random_steps + link.kinds.cellular == 0:
+    if not traces and sum(link.kinds.model_dump(exclude={"trace"}).values()) == 0:
         raise ConfigError(
             "env.link.kinds: only trace is above 0, and no recorded trace was found; fetch some with `ccarena traces "
             "fetch nyc-lte`, name a folder in CCARENA_TRACE_DIR, or give another kind some weight"
@@ -57,7 +58,8 @@ def distribution_of(env: EnvConfig, scheme: Any, params: Mapping[str, float], wh
     spec = {
         "episode_s": env.episode_s,
         "link": {
-            "kinds": link.kinds.model_dump(),
+            "kinds": link.kinds.model_dump(exclude={access["name"] for access in _core.accesses()}),
+            "media": _media(link),
             "rate_mbps": link.rate_mbps,
             "step_s": link.step_s,
             "presets": _presets(link.presets) if link.kinds.cellular > 0 else [],
@@ -89,6 +91,20 @@ def distribution_of(env: EnvConfig, scheme: Any, params: Mapping[str, float], wh
         },
     }
     return json.dumps(spec)
+
+
+def _media(link: LinkConfig) -> list[dict[str, Any]]:
+    """Returns the media that links are drawn from, with parameters that exist and values within their bounds."""
+    found = []
+    for access in _core.accesses():
+        name = access["name"]
+        weight, params = getattr(link.kinds, name), getattr(link, name)
+        if weight > 0:
+            bounds = {param["name"]: (param["min"], param["max"]) for param in access["params"]}
+            for param, values in params.items():
+                check_range(f"env.link.{name}", param, values, bounds)
+            found.append({"access": name, "weight": weight, "params": params})
+    return found
 
 
 def without_carrier(config: TrainConfig, carrier: str) -> TrainConfig:

@@ -15,9 +15,11 @@ __all__ = ["RULES", "refuse_unused_keys"]
 RULES: tuple[tuple[tuple[str, ...], Callable[[TrainConfig], bool], str], ...] = (
     (
         ("env.link.rate_mbps",),
-        lambda c: c.env.link.kinds.constant == c.env.link.kinds.random_steps == 0,
-        "env.link.kinds draws no constant and no random_steps",
+        lambda c: sum(c.env.link.kinds.model_dump(exclude={"cellular", "trace"}).values()) == 0,
+        "env.link.kinds draws no constant, no random_steps, no wifi and no grants",
     ),
+    (("env.link.wifi",), lambda c: c.env.link.kinds.wifi == 0, "env.link.kinds draws no wifi"),
+    (("env.link.grants",), lambda c: c.env.link.kinds.grants == 0, "env.link.kinds draws no grants"),
     (("env.link.step_s",), lambda c: c.env.link.kinds.random_steps == 0, "env.link.kinds draws no random_steps"),
     (("env.link.presets",), lambda c: c.env.link.kinds.cellular == 0, "env.link.kinds draws no cellular"),
     (("env.link.traces",), lambda c: c.env.link.kinds.trace == 0, "env.link.kinds draws no trace"),

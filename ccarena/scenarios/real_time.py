@@ -254,4 +254,9 @@ def _fastest_mbps(service: Mapping[str, Any]) -> tuple[float, str]:
     if kind == "trace":
         opportunities_ms = _core.read_trace(Path(service["file"]))
         return len(opportunities_ms) * 1504 * 8e-3 / max(1, int(opportunities_ms[-1])), "file"
+    if "rate_mbps" in service:  # of a medium
+        return service["rate_mbps"], "rate_mbps"
+    if "rate" in service:
+        rate_mbps, field = _fastest_mbps(service["rate"])
+        return rate_mbps, f"rate.{field}"
     return 0.0, kind  # the generator's presets are all of cellular rates

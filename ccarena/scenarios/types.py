@@ -27,6 +27,7 @@ class Link(_Link, total=False):
     wakes_ms: float
     loss: float | Mapping[str, float | str]
     policer: Mapping[str, float | str] | None
+    shaper: Mapping[str, float | None] | None
     reorder: Mapping[str, float] | None
     duplicate: float | Mapping[str, float] | None
     corrupt: float | Mapping[str, float] | None

@@ -297,11 +297,14 @@ class Subject:
 
     @functools.cached_property
     def opportunities_ms(self) -> Ints | None:
-        """Delivery opportunities within the run, in ms from its start; None of a link that has none."""
+        """Delivery opportunities within the run, in ms from its start; None of a link that has none or is shaped."""
         return self.record.once(("opportunities", self.link), self._opportunities)
 
     def _opportunities(self) -> Ints | None:
-        service, duration_s = self.record.document["links"][self.link]["service"], self.record.duration_s
+        link, duration_s = self.record.document["links"][self.link], self.record.duration_s
+        service = link["service"]
+        if link.get("shaper") is not None:
+            return None
         offset = int(service.get("offset_ms") or 0)
         if service["type"] == "cellular" and service.get("seed") is not None and not offset:
             return np.asarray(traces.generate(service["preset"], duration_s, service["seed"]), dtype=np.int64)

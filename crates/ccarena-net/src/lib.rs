@@ -25,6 +25,7 @@ pub mod series;
 pub mod service;
 pub mod stepped;
 pub mod tcp_option;
+pub mod token_bucket;
 pub mod trace;
 pub mod transmissions;
 

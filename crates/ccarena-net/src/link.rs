@@ -115,6 +115,8 @@ pub struct Link<T> {
     pub logs_late_drops: bool,
     /// A trace takes a packet from the queue when its opportunity comes; a transmitter when it begins with it.
     serves_from_queue: bool,
+    /// A packet is in transmission from when its service starts until it has left.
+    transmits_at_once: bool,
 
     /// Timetable instead of the queue, if departures are known when packets arrive.
     timetable: Option<Timetable>,
@@ -147,7 +149,7 @@ impl<T: Carried> Link<T> {
     /// An idle link.
     #[must_use]
     pub fn new(queue: AnyQueue<T>, service: Service, delay: Dur, router: Option<AnyRouter>) -> Self {
-        let serves_from_queue = service.is_trace();
+        let (serves_from_queue, transmits_at_once) = (service.is_trace(), service.transmits_at_once());
         Self {
             queue,
             service,
@@ -156,6 +158,7 @@ impl<T: Carried> Link<T> {
             router,
             logs_late_drops: true,
             serves_from_queue,
+            transmits_at_once,
             timetable: None,
             special: false,
             deferred: Deferred::new(),
@@ -186,7 +189,10 @@ impl<T: Carried> Link<T> {
     {
         let spec = &scenario.links[index];
         let seed = derive(scenario.seed, Purpose::Service, index as u64);
-        let service = Service::new(&spec.service, seed, scenario.duration, load)?;
+        let mut service = Service::new(&spec.service, seed, scenario.duration, load)?;
+        if let Some(shaper) = spec.shaper {
+            service = service.shaped(shaper);
+        }
         let rate = service.mean_rate(scenario.duration);
         let stream = |purpose| Stream::new(scenario.seed, purpose, index as u64);
         let setting = Setting { bdp_bytes: scenario.bdp_bytes(index, rate), rate, stream: stream(Purpose::Queue) };
@@ -375,7 +381,7 @@ impl<T: Carried> Link<T> {
         let before = timetable.last();
         let departs = match before {
             Time::NEVER => before,
-            _ => self.service.departure(before.max(now), bytes, before > now),
+            _ => self.service.departure(before.max(now), bytes, before > now, || now),
         };
         if departs == Time::NEVER {
             timetable.push(departs, bytes, packet.flow_number(), false);
@@ -591,10 +597,14 @@ impl<T: Carried> Link<T> {
         };
         (self.departs, self.serialisation) = (Time::NEVER, Dur::ZERO);
         if let Some(bytes) = bytes {
-            self.departs = self.service.departure(now, bytes, backlogged);
-            if !self.serves_from_queue {
-                self.serialisation = self.departs.since(now);
-            }
+            let head = || match &self.queue {
+                AnyQueue::DropTail(queue) => queue.head().map(Carried::arrival),
+                AnyQueue::Other(_) => self.transmitting.as_ref().map(Carried::arrival),
+            };
+            self.departs = self.service.departure(now, bytes, backlogged, || head().unwrap_or(now));
+            let time = self.departs.since(now);
+            self.serialisation =
+                if self.transmits_at_once { time } else { self.service.serialisation(now, bytes).min(time) };
         }
     }
 

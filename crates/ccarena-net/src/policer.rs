@@ -1,7 +1,9 @@
 //! A token-bucket policer before a link's queue: packets beyond a rate are dropped or marked at once, none waits (RFC 2475
 //! §2.3.3.3; Flach et al., "An Internet-Wide Analysis of Traffic Policing", SIGCOMM 2016).
 
-use ccarena_cc::types::{Dur, Rate, Time};
+use ccarena_cc::types::{Rate, Time};
+
+use crate::token_bucket::TokenBucket;
 
 /// A policer, as a scenario describes it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,16 +16,11 @@ pub struct PolicerSpec {
     pub marks: bool,
 }
 
-/// Nanoseconds times bits per second of one byte.
-const BYTE: u128 = 8_000_000_000;
-
 /// A policer at work.
 #[derive(Clone, Copy, Debug)]
 pub struct Policer {
-    spec: PolicerSpec,
-    /// Tokens in bits per second times nanoseconds, exact, and when the bucket had them.
-    tokens: u128,
-    at: Time,
+    marks: bool,
+    bucket: TokenBucket,
     /// Packets dropped so far.
     pub policed_packets: u64,
 }
@@ -32,32 +29,24 @@ impl Policer {
     /// Returns a policer whose bucket is full.
     #[must_use]
     pub fn new(spec: PolicerSpec) -> Self {
-        Self { spec, tokens: u128::from(spec.burst_bytes) * BYTE, at: Time::ZERO, policed_packets: 0 }
+        Self { marks: spec.marks, bucket: TokenBucket::new(spec.rate, spec.burst_bytes), policed_packets: 0 }
     }
 
     /// Returns whether a packet of `bytes` that arrives at `now` is within the rate. Times do not go back.
     pub fn conforms(&mut self, bytes: u32, now: Time) -> bool {
-        let Dur(elapsed) = now.since(self.at);
-        let earned = u128::from(self.spec.rate.0) * u128::from(elapsed);
-        self.tokens = (self.tokens + earned).min(u128::from(self.spec.burst_bytes) * BYTE);
-        self.at = now;
-        let cost = u128::from(bytes) * BYTE;
-        let conforms = self.tokens >= cost;
-        if conforms {
-            self.tokens -= cost;
-        }
-        conforms
+        self.bucket.takes(bytes, now)
     }
 
     /// Returns whether packets beyond the rate are marked if they may be.
     #[must_use]
     pub fn marks(&self) -> bool {
-        self.spec.marks
+        self.marks
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use ccarena_cc::types::Dur;
     use proptest::prelude::*;
 
     use super::*;

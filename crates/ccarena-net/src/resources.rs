@@ -327,9 +327,14 @@ fn application_packets(flow: &Flow, duration: Dur) -> f64 {
 
 /// Estimates the number of times that a link changes its rate, or is switched on or off.
 fn changes(link: &scenario::Link, seconds: f64) -> f64 {
-    let drawn = match link.service {
-        ServiceSpec::RandomSteps { period, .. } => seconds / period.as_secs_f64().max(1e-6),
+    let times = |period: Dur| seconds / period.as_secs_f64().max(1e-6);
+    let of = |service: &ServiceSpec| match service {
+        ServiceSpec::RandomSteps { period, .. } => times(*period),
         _ => 0.0,
+    };
+    let drawn = match &link.service {
+        ServiceSpec::Access(access) => of(&access.rate) + access.slot().map_or(0.0, times),
+        service => of(service),
     };
     let switched = link.outages.map_or(0.0, |o| 2.0 * seconds / (o.on + o.off).as_secs_f64().max(1e-6));
     drawn + switched
@@ -348,6 +353,7 @@ fn stated_bytes(service: &ServiceSpec, duration: Dur) -> f64 {
         }
         ServiceSpec::Cellular { preset, .. } => cellular::find_preset(preset).map_or(0.0, |p| bytes(p.mean_mbps())),
         ServiceSpec::Trace { .. } => f64::INFINITY,
+        ServiceSpec::Access(access) => stated_bytes(&access.rate, duration),
     }
 }
 

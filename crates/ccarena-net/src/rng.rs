@@ -36,6 +36,8 @@ pub enum Purpose {
     Corruption = 13,
     /// Flows that arrive.
     Arrivals = 20,
+    /// Contention, absences and retransmissions of a link's medium.
+    Access = 30,
 }
 
 const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -24,7 +24,7 @@ use crate::policer::PolicerSpec;
 use crate::queues::QueueSpec;
 use crate::rng::{Purpose, derive};
 use crate::routers::RouterSpec;
-use crate::service::ServiceSpec;
+use crate::service::{ServiceSpec, ShaperSpec};
 
 pub use self::foreign::Foreign;
 pub use self::own::Own;
@@ -72,6 +72,8 @@ pub struct Link {
     pub loss: LossSpec,
     /// Policer before the queue.
     pub policer: Option<PolicerSpec>,
+    /// Shaper between the queue and the service.
+    pub shaper: Option<ShaperSpec>,
     /// Packets that come out of order, twice or damaged.
     pub impairments: ImpairmentsSpec,
     /// Times at which every packet that arrives is lost.
@@ -234,6 +236,7 @@ impl Default for Link {
             wakes: Dur::ZERO,
             loss: LossSpec::default(),
             policer: None,
+            shaper: None,
             impairments: ImpairmentsSpec::default(),
             outages: None,
             router: None,

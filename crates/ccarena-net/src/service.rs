@@ -1,7 +1,9 @@
-//! Services of links: constant rate, steps, random steps, or the delivery opportunities of a trace.
+//! Services of links: constant rate, steps, random steps, the delivery opportunities of a trace, or a medium that is shared.
 
+pub mod access;
 mod levels;
 mod opportunities;
+mod shaped;
 
 use std::path::Path;
 
@@ -11,8 +13,11 @@ use crate::cellular;
 use crate::reshape::Reshape;
 use crate::rng;
 use crate::trace::{Trace, TraceError};
-use levels::{Constant, Levels, RandomSteps, Steps};
+use access::{Access as _, AccessSpec, AnyAccess};
+use levels::{AnySource, Constant, Levels, RandomSteps, Steps};
 use opportunities::Opportunities;
+use shaped::Shaped;
+pub use shaped::ShaperSpec;
 
 /// A link's service as a scenario describes it.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,6 +53,8 @@ pub enum ServiceSpec {
         /// Start of the run in the trace.
         offset: Dur,
     },
+    /// A shared medium.
+    Access(AccessSpec),
 }
 
 impl Default for ServiceSpec {
@@ -65,6 +72,9 @@ pub enum ServiceError {
     /// No preset of that name.
     #[error("{0}")]
     Preset(String),
+    /// The rate of a medium is not known for all time.
+    #[error("the rate of a medium is a service of another type; expected constant, steps or random_steps")]
+    Medium,
 }
 
 /// The service of one link.
@@ -77,6 +87,8 @@ enum Kind {
     Steps(Levels<Steps>),
     RandomSteps(Levels<RandomSteps>),
     Trace(Opportunities),
+    Access(Box<AnyAccess>),
+    Shaped(Box<Shaped>),
 }
 
 /// Evaluates `$body` with `$s` bound to whatever kind of service `$kind` is.
@@ -87,6 +99,8 @@ macro_rules! each {
             Kind::Steps($s) => $body,
             Kind::RandomSteps($s) => $body,
             Kind::Trace($s) => $body,
+            Kind::Access($s) => $body,
+            Kind::Shaped($s) => $body,
         }
     };
 }
@@ -118,6 +132,10 @@ impl Service {
                 let seed = own.unwrap_or_else(|| rng::derive(seed, rng::Purpose::Cellular, 0));
                 Self::trace(&Trace::from_ms(cellular::generate(found, duration, seed), preset)?, *offset)
             }
+            ServiceSpec::Access(AccessSpec { kind, params, rate }) => {
+                let stream = rng::Stream::new(seed, rng::Purpose::Access, 0);
+                Self(Kind::Access(Box::new(AnyAccess::new(*kind, params, rates(rate, seed)?, stream))))
+            }
         })
     }
 
@@ -145,10 +163,30 @@ impl Service {
         Self(Kind::Trace(Opportunities::new(trace, offset)))
     }
 
+    /// The service behind the shaper that `spec` describes.
+    #[must_use]
+    pub fn shaped(self, spec: ShaperSpec) -> Self {
+        Self(Kind::Shaped(Box::new(Shaped::new(self, spec))))
+    }
+
     /// Served by delivery opportunities, which take a packet from the queue when they come, not when it starts.
     #[must_use]
     pub fn is_trace(&self) -> bool {
-        matches!(self.0, Kind::Trace(_))
+        match &self.0 {
+            Kind::Trace(_) => true,
+            Kind::Shaped(s) => s.service.is_trace(),
+            _ => false,
+        }
+    }
+
+    fn is_access(&self) -> bool {
+        matches!(self.0, Kind::Access(_))
+    }
+
+    /// Returns whether a packet is in transmission from when its service starts until it has left.
+    #[must_use]
+    pub fn transmits_at_once(&self) -> bool {
+        matches!(self.0, Kind::Constant(_) | Kind::Steps(_) | Kind::RandomSteps(_))
     }
 
     /// Returns when a packet of `bytes` IP bytes, whose service starts at `start`, has left;
@@ -156,14 +194,17 @@ impl Service {
     ///
     /// `backlogged`: the packet waited behind one that left at `start`, and may use the rest of that one's delivery
     /// opportunity. Otherwise it arrived at `start` to an idle link, where a trace gives it only opportunities strictly
-    /// later. Called once per packet, in order of service.
+    /// later. `arrival` returns when it reached the link, which matters where packets share transmissions. Called once per
+    /// packet, in order of service.
     #[inline(always)]
-    pub fn departure(&mut self, start: Time, bytes: u32, backlogged: bool) -> Time {
+    pub fn departure(&mut self, start: Time, bytes: u32, backlogged: bool, arrival: impl FnOnce() -> Time) -> Time {
         match &mut self.0 {
             Kind::Constant(s) => s.departure(start, bytes),
             Kind::Trace(s) => s.departure(start, bytes, backlogged),
             Kind::Steps(s) => s.departure(start, bytes),
             Kind::RandomSteps(s) => s.departure(start, bytes),
+            Kind::Access(s) => s.departure(arrival(), bytes),
+            Kind::Shaped(s) => s.departure(start, bytes, backlogged, arrival()),
         }
     }
 
@@ -174,7 +215,9 @@ impl Service {
         each!(&mut self.0, s => s.rate(now))
     }
 
-    /// Bytes that could have been delivered in [`from`, `to`), for utilisation: additive over adjoining intervals.
+    /// Bytes that could have been delivered in [`from`, `to`), for utilisation: additive over adjoining intervals. Of a
+    /// shared medium, what full packets that always wait would get in the long run; of a shaped service, in each 100 ms the
+    /// lesser of its own and the shaped rate.
     #[must_use]
     pub fn capacity_bytes(&self, from: Time, to: Time) -> u64 {
         if to <= from {
@@ -193,11 +236,13 @@ impl Service {
             Kind::Steps(s) => s.serialisation(now, bytes),
             Kind::RandomSteps(s) => s.serialisation(now, bytes),
             Kind::Trace(_) => Dur::ZERO,
+            Kind::Access(s) => s.serialisation(now, bytes),
+            Kind::Shaped(s) => s.service.serialisation(now, bytes),
         }
     }
 
     /// The mean rate that a limit in bandwidth-delay products refers to: of the whole trace, of the first `duration` of
-    /// steps, the expectation of random steps.
+    /// steps and of a shared medium, the expectation of random steps.
     #[must_use]
     pub fn mean_rate(&self, duration: Dur) -> Rate {
         match &self.0 {
@@ -205,8 +250,39 @@ impl Service {
             Kind::Steps(s) => Rate::of(s.capacity_bytes(Time::ZERO, Time::ZERO + duration), duration),
             Kind::RandomSteps(s) => s.source.mean(),
             Kind::Trace(s) => s.mean_rate(),
+            Kind::Access(s) => Rate::of(s.capacity_bytes(Time::ZERO, Time::ZERO + duration), duration),
+            Kind::Shaped(s) => s.service.mean_rate(duration).min(s.shaped_rate()),
         }
     }
+}
+
+/// Returns the rates of a medium.
+fn rates(spec: &ServiceSpec, seed: u64) -> Result<Levels<AnySource>, ServiceError> {
+    Ok(Levels::new(match spec {
+        ServiceSpec::Constant(rate) => AnySource::Constant(Constant(*rate)),
+        ServiceSpec::Steps(steps) => AnySource::Steps(Steps::new(steps)),
+        ServiceSpec::RandomSteps { min, max, period } => {
+            AnySource::RandomSteps(RandomSteps::new(*min, *max, *period, seed))
+        }
+        _ => return Err(ServiceError::Medium),
+    }))
+}
+
+/// Returns the bytes that `capacity` gives in [`from`, `to`) if each window of time, of length `window`, has `most` at most;
+/// additive over adjoining intervals.
+fn capped(capacity: impl Fn(Time, Time) -> u64, most: u64, window: Dur, from: Time, to: Time) -> u64 {
+    let upto = |start: Time, t: Time| {
+        let share = u128::from(most) * u128::from(t.since(start).0) / u128::from(window.0.max(1));
+        capacity(start, t).min(u64::try_from(share).unwrap_or(u64::MAX))
+    };
+    let mut start = Time::ZERO + window * (from.0 / window.0);
+    let before = upto(start, from);
+    let mut sum = 0_u64;
+    while to.since(start) > window {
+        sum = sum.saturating_add(upto(start, start + window));
+        start = start + window;
+    }
+    sum.saturating_add(upto(start, to)) - before
 }
 
 #[cfg(test)]

@@ -81,14 +81,14 @@ impl Link {
             return None;
         }
         self.serving = Some(packet);
-        Some(self.service.departure(now, packet.bytes, false))
+        Some(self.service.departure(now, packet.bytes, false, || now))
     }
 
     /// The packet that has left, and when the next one will have.
     fn depart(&mut self, now: Time) -> (Option<Packet>, Option<Time>) {
         let next = self.queue.dequeue(now, &mut Vec::new());
         let out = std::mem::replace(&mut self.serving, next);
-        (out, next.map(|p| self.service.departure(now, p.bytes, true)))
+        (out, next.map(|p| self.service.departure(now, p.bytes, true, || now)))
     }
 }
 

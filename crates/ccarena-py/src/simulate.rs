@@ -8,6 +8,7 @@ use ccarena_cc::{Dur, Policies, Time, registry, steady_state};
 use ccarena_net::queues::LimitRule;
 use ccarena_net::result::{Array, FlowResult, LinkResult, RunResult};
 use ccarena_net::scenario::{Flow, Own};
+use ccarena_net::service::access;
 use ccarena_net::{Demand, Scenario, queues, routers};
 use ccarena_sim::{Files, Sim, oracle};
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1};
@@ -204,6 +205,14 @@ fn list_routers<'py>(py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         .collect()
 }
 
+/// accesses() -> list of dicts: every kind of access to a medium that a link's `service` can have, with its parameters.
+#[pyfunction]
+fn accesses(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
+    access::all()
+        .map(|a| to_python(py, &json!({"name": a.name, "summary": a.summary, "params": params(a.params)})))
+        .collect()
+}
+
 /// A JSON value as Python objects.
 pub fn to_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
     py.import("json")?.call_method1("loads", (value.to_string(),))
@@ -266,5 +275,6 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(schemes, module)?)?;
     module.add_function(wrap_pyfunction!(queue_disciplines, module)?)?;
     module.add_function(wrap_pyfunction!(list_routers, module)?)?;
+    module.add_function(wrap_pyfunction!(accesses, module)?)?;
     module.add_function(wrap_pyfunction!(estimate, module)?)
 }

@@ -2,6 +2,8 @@
 //!
 //! Rates, RTTs and buffers are drawn log-uniformly, so that each factor of two is equally common.
 
+mod medium;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -18,6 +20,8 @@ use ccarena_net::scenario::{Flow, Link, Record, Scenario};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+
+pub use medium::Medium;
 
 /// A number or an interval to draw from.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
@@ -73,7 +77,10 @@ pub struct Kinds {
 pub struct LinkDomain {
     /// Kinds of capacity.
     pub kinds: Kinds,
-    /// Rates in Mbit/s, for constant and random steps.
+    /// Shared media, each with its weight among these.
+    #[serde(default)]
+    pub media: Vec<Medium>,
+    /// Rates in Mbit/s, for constant and random steps and of media.
     pub rate_mbps: Range,
     /// Seconds from one random step to the next.
     pub step_s: Range,
@@ -372,7 +379,8 @@ impl Domain {
         let Kinds { constant, random_steps, cellular, trace } = self.link.kinds;
         let cellular = if self.link.presets.is_empty() { 0.0 } else { cellular };
         let trace = if self.link.traces.is_empty() { 0.0 } else { trace };
-        let mut x = stream.next_f64() * (constant + random_steps + cellular + trace);
+        let media: f64 = self.link.media.iter().map(|medium| medium.weight).sum();
+        let mut x = stream.next_f64() * (constant + random_steps + cellular + trace + media);
         let (low, high) = self.link.rate_mbps.bounds();
         x -= random_steps;
         if x < 0.0 {
@@ -388,6 +396,13 @@ impl Domain {
         x -= trace;
         if x < 0.0 {
             return self.trace(stream);
+        }
+        for medium in &self.link.media {
+            x -= medium.weight;
+            if x < 0.0 {
+                let rate = Rate::from_mbps(self.link.rate_mbps.log_uniform(stream));
+                return (medium.draw(rate, stream), rate);
+            }
         }
         let rate = Rate::from_mbps(self.link.rate_mbps.log_uniform(stream));
         (ServiceSpec::Constant(rate), rate)

@@ -32,6 +32,33 @@ fn augmented() -> Domain {
 const DRAWS: u64 = 400;
 
 #[test]
+fn media_are_drawn_by_their_weights_within_their_ranges() {
+    let wifi = |params: Value| json!({"access": "wifi", "weight": 2, "params": params});
+    let grants = json!({"access": "grants", "weight": 1, "params": {"grant_ms": [2, 12]}});
+    let of = |media: Value| json!({"kinds": {"constant": 1}, "rate_mbps": [20, 40], "media": media});
+    let domain = domain(of(json!([wifi(json!({"packets": [8, 64], "retry": 0.2})), grants])));
+    let mut counts = BTreeMap::new();
+    for episode in 0..DRAWS {
+        let scenario = domain.draw(1, 0, episode);
+        let ServiceSpec::Access(access) = &scenario.links[0].service else { continue };
+        let name = access.kind.description().name;
+        *counts.entry(name).or_insert(0_u64) += 1;
+        assert!(matches!(*access.rate, ServiceSpec::Constant(rate) if (20.0..=40.0).contains(&rate.as_mbps())));
+        let (param, range) = if name == "wifi" { ("packets", 8.0..=64.0) } else { ("grant_ms", 2.0..=12.0) };
+        assert!(range.contains(&access.params.get(param)) && (name != "wifi" || access.params.get("retry") == 0.2));
+        let document = scenario.to_json();
+        assert_eq!(Scenario::from_json(&document).unwrap(), scenario);
+    }
+    assert!((160..240).contains(&counts["wifi"]) && (70..130).contains(&counts["grants"]), "{counts:?}");
+
+    let refused = |media: Value| serde_json::from_value::<ccarena_sim::domain::Medium>(media).unwrap_err().to_string();
+    assert!(refused(wifi(json!({"retry": [0.1, 2]}))).starts_with("wifi.retry is 0.1 to 2; expected 0 to 0.9"));
+    let absences = refused(wifi(json!({"absent_every_s": [0, 10], "absent_ms": 100})));
+    assert!(absences.starts_with("wifi.absent_ms: expected at most half of absent_every_s"), "{absences}");
+    assert!(refused(wifi(json!({"slots": 1}))).starts_with("wifi has no parameter \"slots\""));
+}
+
+#[test]
 fn recordings_become_many_links() {
     let domain = augmented();
     let (mut traces, mut outages, mut uplinks, mut delayed, mut unlimited) = (0.0, 0.0, 0.0, 0.0, 0.0);

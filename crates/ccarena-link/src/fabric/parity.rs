@@ -35,6 +35,27 @@ fn links() -> Vec<Value> {
         ),
         one(&constant, json!({"reorder": {"probability": 0.05, "late_ms": 4}})),
         one(&constant, json!({"policer": {"rate_mbps": 8, "burst_bytes": 20000}, "loss": 0.001})),
+        one(
+            &constant,
+            json!({"shaper": {"rate_mbps": 9, "burst_bytes": 20000, "peak_mbps": 11}, "queue": {"type": "codel"}}),
+        ),
+        one(&cellular, json!({"shaper": {"rate_mbps": 2, "burst_bytes": 20000}})),
+        one(
+            &json!({"type": "wifi", "rate_mbps": 65, "absent_every_s": 2, "absent_ms": 80, "busy_us": 500}),
+            json!({"loss": 0.001}),
+        ),
+        one(
+            &json!({"type": "wifi", "rate": {"type": "random_steps", "min_mbps": 6, "max_mbps": 65, "period_s": 0.5}}),
+            json!({"queue": {"type": "pie"}}),
+        ),
+        one(
+            &json!({"type": "grants", "rate_mbps": 12, "slot_ms": 2, "grant_ms": 6, "proactive_bytes": 300, "retry": 0.1}),
+            json!({"shaper": {"rate_mbps": 10, "burst_bytes": 5000}}),
+        ),
+        one(
+            &json!({"type": "grants", "rate_mbps": 20}),
+            json!({"queue": {"type": "codel"}, "reorder": {"probability": 0.01, "late_ms": 4}}),
+        ),
         one(&constant, json!({"duplicate": 0.05, "jitter_ms": 2})),
         one(&constant, json!({"corrupt": {"probability": 0.01, "correlation": 0.5}})),
         one(

@@ -47,6 +47,12 @@ impl<T: Item> DropTail<T> {
         self.serving
     }
 
+    /// The packet that leaves next.
+    #[must_use]
+    pub fn head(&self) -> Option<&T> {
+        self.fifo.head()
+    }
+
     /// Size of the packet in service, if it has stayed.
     #[inline]
     #[must_use]

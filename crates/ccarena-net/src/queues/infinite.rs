@@ -41,6 +41,10 @@ impl<T: Item> Infinite<T> {
         self.ring.push_back(item);
     }
 
+    pub(super) fn head(&self) -> Option<&T> {
+        self.ring.front()
+    }
+
     #[inline]
     pub(super) fn pop(&mut self) -> Option<T> {
         let item = self.ring.pop_front()?;

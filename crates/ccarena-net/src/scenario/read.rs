@@ -22,7 +22,7 @@ use crate::queues::{self, Kind, LIMITS, Limit, LimitRule, QueueSpec};
 use crate::reshape::{self, Reshape};
 use crate::rng::{self, Purpose};
 use crate::routers::{self, RouterSpec};
-use crate::service::ServiceSpec;
+use crate::service::{ServiceSpec, access};
 
 /// No scenario has more links, nor more flows.
 const MAX_COUNT: usize = 100_000;
@@ -87,6 +87,7 @@ fn link(at: &At<'_>, index: usize) -> Result<Link> {
         wakes: o.or("wakes_ms", default.wakes, |at| at.millis(0.0, MAX_DELAY_MS))?,
         loss: o.or("loss", default.loss, links::loss)?,
         policer: o.maybe("policer", links::policer)?,
+        shaper: o.maybe("shaper", links::shaper)?,
         impairments: links::impairments(&o)?,
         outages: o.maybe("outages", outages)?,
         router: o.or("router", default.router, router)?,
@@ -115,9 +116,12 @@ fn service(at: &At<'_>) -> Result<ServiceSpec> {
         "steps" => vec!["steps"],
         "random_steps" => vec!["min_mbps", "max_mbps", "period_s"],
         "trace" => vec!["file", "offset_ms", "reshape"],
-        _ => vec!["preset", "seed", "offset_ms"],
+        "cellular" => vec!["preset", "seed", "offset_ms"],
+        name => links::access_fields(name),
     };
-    let (kind, o) = at.tagged("service", &["constant", "steps", "random_steps", "trace", "cellular"], fields)?;
+    let kinds = ["constant", "steps", "random_steps", "trace", "cellular"];
+    let kinds: Vec<&str> = kinds.into_iter().chain(access::all().map(|d| d.name)).collect();
+    let (kind, o) = at.tagged("service", &kinds, fields)?;
     let offset = |o: &Object<'_>| o.or("offset_ms", Dur::ZERO, |at| at.millis(0.0, 1e10));
     Ok(match kind {
         "constant" => ServiceSpec::Constant(o.require("rate_mbps", "a rate in Mbit/s")?.mbps(MIN_MBPS)?),
@@ -137,7 +141,7 @@ fn service(at: &At<'_>) -> Result<ServiceSpec> {
             offset: offset(&o)?,
             reshape: o.maybe("reshape", reshape)?,
         },
-        _ => {
+        "cellular" => {
             let presets: Vec<&str> = cellular::PRESETS.iter().map(|p| p.name).collect();
             ServiceSpec::Cellular {
                 preset: o.require("preset", "the name of a cellular preset")?.choice("preset", &presets)?.into(),
@@ -145,6 +149,7 @@ fn service(at: &At<'_>) -> Result<ServiceSpec> {
                 offset: offset(&o)?,
             }
         }
+        name => ServiceSpec::Access(links::access(at, name, &o)?),
     })
 }
 

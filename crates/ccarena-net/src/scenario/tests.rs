@@ -27,6 +27,8 @@ fn full() -> Value {
              "queue": {"type": "infinite"}, "router": false, "loss": {"type": "slots", "slot_ms": 5, "probability": 0.1}},
             {"name": "d", "service": {"type": "trace", "file": "x.down", "offset_ms": 10}},
             {"service": {"type": "cellular", "preset": crate::cellular::PRESETS[0].name, "seed": 3}, "queue": {"type": "droptail", "bdp": 0.5}},
+            {"name": "w", "service": {"type": "wifi", "rate_mbps": 144, "packets": 20, "retry": 0.2}, "shaper": {"rate_mbps": 50, "burst_bytes": 30000, "peak_mbps": 80}},
+            {"name": "g", "service": {"type": "grants", "rate": {"type": "random_steps", "min_mbps": 5, "max_mbps": 20, "period_s": 2}, "slot_ms": 2}, "shaper": {"rate_mbps": 50, "burst_bytes": 30000}},
         ],
         "flows": [
             {"name": "f", "scheme": "cubic", "params": {}, "start_s": 1, "stop_s": 5, "path": ["c", "a"],
@@ -74,7 +76,7 @@ fn a_full_document_is_read() {
     assert_eq!((s.flows[3].ack_policy, s.flows[3].min_rto), (AckPolicy::Quic(quic), Dur::from_millis(1000)));
     assert_eq!(s.flows[5].policy, Some(PolicySpec::Rules("rules.json".into())));
     assert_eq!((s.flows[4].burst_bytes, s.flows[4].min_rto), (Some(65_536), Dur::from_millis(200)));
-    assert_eq!(s.bdp_bytes(1, Rate::from_mbps(8.0)), 104_500, "the longest of 80 and 2 x 52.25 ms");
+    assert_eq!(s.bdp_bytes(1, Rate::from_mbps(8.0)), 144_500, "the longest of 80 and 2 x 72.25 ms");
 }
 
 #[test]
@@ -264,6 +266,57 @@ fn impossible_values_are_refused() {
             "/links/0/policer",
             json!({"rate_mbps": 9, "burst_bytes": 9000, "action": "mrak"}),
             "links[0].policer.action: unknown action \"mrak\"; did you mean \"mark\"?",
+        ),
+        (
+            "/links/0/shaper",
+            json!({"burst_bytes": 9000}),
+            "links[0].shaper.rate_mbps: missing; expected the shaped rate in Mbit/s",
+        ),
+        (
+            "/links/0/shaper",
+            json!({"rate_mbps": 9, "burst_bytes": 9000, "peak_mbps": 8}),
+            "links[0].shaper.peak_mbps: got 8; expected more than rate_mbps, which is 9",
+        ),
+        (
+            "/links/0/service",
+            json!({"type": "wifi"}),
+            "links[0].service.rate_mbps: missing; expected the rate of frames",
+        ),
+        ("/links/0/service", json!({"type": "wlan"}), "links[0].service.type: unknown service \"wlan\""),
+        (
+            "/links/0/service",
+            json!({"type": "wifi", "rate_mbps": 100, "retry": 1.5}),
+            "links[0].service.retry: got 1.5; expected a number from 0 to 0.9",
+        ),
+        (
+            "/links/0/service",
+            json!({"type": "wifi", "rate_mbps": 100, "absent_every_s": 1, "absent_ms": 600}),
+            "links[0].service.absent_ms: got 600; expected at most half of absent_every_s, which is 500 ms",
+        ),
+        (
+            "/links/0/service",
+            json!({"type": "wifi", "rate_mbps": 100, "window": 2000}),
+            "links[0].service.window: got 2000; expected a number from 0 to 1023",
+        ),
+        (
+            "/links/0/service",
+            json!({"type": "wifi", "rate_mbps": 100, "slot_ms": 1}),
+            "links[0].service.slot_ms: unknown field \"slot_ms\"; did you mean \"slot_us\"?",
+        ),
+        (
+            "/links/0/service",
+            json!({"type": "grants", "rate_mbps": 9, "grant_bytes": 500, "proactive_bytes": 600}),
+            "links[0].service.proactive_bytes: got 600; expected at most grant_bytes, which is 500",
+        ),
+        (
+            "/links/0/service",
+            json!({"type": "grants", "rate": {"type": "trace", "file": "x"}}),
+            "links[0].service.rate: got {\"file\":\"x\",\"type\":\"trace\"}; expected a service of type constant, steps",
+        ),
+        (
+            "/links/0/service",
+            json!({"type": "grants", "rate_mbps": 9, "rate": {"type": "constant", "rate_mbps": 9}}),
+            "links[0].service.rate: got {\"rate_mbps\":9,\"type\":\"constant\"}; expected either `rate_mbps` or `rate`",
         ),
         ("/links/0/reorder", json!({"probability": 0.1}), "links[0].reorder.late_ms: missing; expected milliseconds"),
         ("/links/0/reorder", json!({"late_ms": 1}), "links[0].reorder.probability: missing; expected a probability"),

@@ -12,7 +12,8 @@ use crate::policer::PolicerSpec;
 use crate::queues::{Limit, Params, QueueSpec};
 use crate::reshape::{self, Reshape};
 use crate::routers::RouterSpec;
-use crate::service::ServiceSpec;
+use crate::service::access::AccessSpec;
+use crate::service::{ServiceSpec, ShaperSpec};
 
 pub fn scenario(s: &Scenario) -> Value {
     json!({
@@ -47,12 +48,17 @@ fn link(l: &Link) -> Value {
     if let Value::Object(fields) = &mut document {
         impairments(&l.impairments, fields);
         fields.extend(l.policer.map(|p| ("policer".into(), policer(p))));
+        fields.extend(l.shaper.map(|s| ("shaper".into(), shaper(s))));
     }
     document
 }
 
 fn policer(p: PolicerSpec) -> Value {
     json!({"rate_mbps": p.rate.as_mbps(), "burst_bytes": p.burst_bytes, "action": if p.marks { "mark" } else { "drop" }})
+}
+
+fn shaper(s: ShaperSpec) -> Value {
+    json!({"rate_mbps": s.rate.as_mbps(), "burst_bytes": s.burst_bytes, "peak_mbps": s.peak.map(Rate::as_mbps)})
 }
 
 fn impairments(spec: &ImpairmentsSpec, fields: &mut Map<String, Value>) {
@@ -86,7 +92,18 @@ fn service(s: &ServiceSpec) -> Value {
         ServiceSpec::Cellular { preset, seed, offset } => {
             json!({"type": "cellular", "preset": preset, "seed": seed, "offset_ms": ms(offset)})
         }
+        ServiceSpec::Access(a) => access(a),
     }
+}
+
+/// A number for a constant rate.
+fn access(a: &AccessSpec) -> Value {
+    let mut fields = typed(a.kind.description().name, &a.params);
+    match *a.rate {
+        ServiceSpec::Constant(rate) => fields["rate_mbps"] = json!(rate.as_mbps()),
+        ref rate => fields["rate"] = service(rate),
+    }
+    fields
 }
 
 fn reshape(r: &Reshape) -> Value {

@@ -98,6 +98,49 @@ impl Source for RandomSteps {
     }
 }
 
+/// A source of any kind.
+#[derive(Clone, Debug)]
+pub enum AnySource {
+    Constant(Constant),
+    Steps(Steps),
+    RandomSteps(RandomSteps),
+}
+
+impl Source for AnySource {
+    fn index(&self, now: Time) -> u64 {
+        match self {
+            Self::Constant(s) => s.index(now),
+            Self::Steps(s) => s.index(now),
+            Self::RandomSteps(s) => s.index(now),
+        }
+    }
+    fn level(&self, index: u64) -> Level {
+        match self {
+            Self::Constant(s) => s.level(index),
+            Self::Steps(s) => s.level(index),
+            Self::RandomSteps(s) => s.level(index),
+        }
+    }
+}
+
+/// Returns the bytes in [`from`, `to`), of which each level has `upto(level, t)` by `t`: whole bytes are counted from its
+/// start, so that intervals add up to the byte.
+pub fn bytes_between(source: &impl Source, from: Time, to: Time, upto: impl Fn(&Level, Time) -> u64) -> u64 {
+    let mut level = source.level(source.index(from));
+    let mut sum = 0_u64;
+    let mut at = from;
+    while at < to {
+        let end = level.until.min(to);
+        sum = sum.saturating_add(upto(&level, end) - upto(&level, at));
+        if level.until >= to {
+            break;
+        }
+        at = end;
+        level = source.level(level.index + 1);
+    }
+    sum
+}
+
 /// Serves at the rates of a source.
 #[derive(Clone, Debug)]
 pub struct Levels<S> {
@@ -167,22 +210,21 @@ impl<S: Source> Levels<S> {
         self.seen.rate
     }
 
-    /// Whole bytes of each level are counted from its start, so that intervals add up to the byte.
+    /// Whole bytes of each level.
     pub fn capacity_bytes(&self, from: Time, to: Time) -> u64 {
-        let mut level = self.source.level(self.source.index(from));
-        let mut sum = 0_u64;
-        let mut at = from;
-        while at < to {
-            let end = level.until.min(to);
-            let upto = |t: Time| level.rate.bytes_in(t.since(level.from)).0;
-            sum = sum.saturating_add(upto(end) - upto(at));
-            if level.until >= to {
-                break;
+        bytes_between(&self.source, from, to, |level, t| level.rate.bytes_in(t.since(level.from)).0)
+    }
+
+    /// Returns the earliest time from `now` on at which the rate is above zero; none if there is none.
+    pub fn next_rate(&self, now: Time) -> Option<Time> {
+        let mut level = self.source.level(self.source.index(now));
+        while level.rate.0 == 0 {
+            if level.until == Time::NEVER {
+                return None;
             }
-            at = end;
             level = self.source.level(level.index + 1);
         }
-        sum
+        Some(level.from.max(now))
     }
 
     #[inline]

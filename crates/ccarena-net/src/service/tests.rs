@@ -16,22 +16,26 @@ fn trace(opportunities_ms: &[u32]) -> Trace {
 #[test]
 fn a_constant_rate_serves_by_the_byte() {
     let mut s = Service::constant(mbps(12.0));
-    assert_eq!(s.departure(ms(5), 1500, false), ms(6));
-    assert_eq!(s.departure(ms(6), 750, true), Time(6_500_000));
+    assert_eq!(s.departure(ms(5), 1500, false, || ms(0)), ms(6));
+    assert_eq!(s.departure(ms(6), 750, true, || ms(0)), Time(6_500_000));
     assert_eq!(s.rate(ms(9)), mbps(12.0));
     assert_eq!(s.capacity_bytes(ms(0), ms(10)), 15_000);
     assert_eq!(s.serialisation(ms(0), 1500), Dur::from_millis(1));
     assert_eq!(s.mean_rate(Dur::from_millis(1)), mbps(12.0));
-    assert_eq!(Service::constant(Rate(0)).departure(ms(5), 1500, false), Time::NEVER);
+    assert_eq!(Service::constant(Rate(0)).departure(ms(5), 1500, false, || ms(0)), Time::NEVER);
 }
 
 #[test]
 fn a_packet_in_service_feels_every_step() {
     let steps = [(ms(0), mbps(12.0)), (ms(10), mbps(0.0)), (ms(20), mbps(24.0)), (ms(30), mbps(12.0))];
     let mut s = Service::steps(&steps);
-    assert_eq!(s.departure(ms(9), 1500, false), ms(10));
-    assert_eq!(s.departure(Time(9_500_000), 1500, false), Time(20_250_000), "half before the outage, half after it");
-    assert_eq!(s.departure(ms(29), 6000, true), ms(32));
+    assert_eq!(s.departure(ms(9), 1500, false, || ms(0)), ms(10));
+    assert_eq!(
+        s.departure(Time(9_500_000), 1500, false, || ms(0)),
+        Time(20_250_000),
+        "half before the outage, half after it"
+    );
+    assert_eq!(s.departure(ms(29), 6000, true, || ms(0)), ms(32));
     assert_eq!(s.rate(ms(9)), mbps(12.0));
     assert_eq!(s.rate(ms(10)), mbps(0.0));
     assert_eq!(s.rate(ms(1_000_000)), mbps(12.0));
@@ -40,8 +44,8 @@ fn a_packet_in_service_feels_every_step() {
     assert_eq!(s.serialisation(ms(25), 1500), Dur(500_000));
     assert_eq!(s.serialisation(ms(15), 1500), Dur::ZERO);
     let mut outage = Service::steps(&[(ms(0), mbps(12.0)), (ms(10), mbps(0.0))]);
-    assert_eq!(outage.departure(ms(10), 1, false), Time::NEVER);
-    assert_eq!(Service::steps(&[]).departure(ms(10), 1, false), Time::NEVER);
+    assert_eq!(outage.departure(ms(10), 1, false, || ms(0)), Time::NEVER);
+    assert_eq!(Service::steps(&[]).departure(ms(10), 1, false, || ms(0)), Time::NEVER);
 }
 
 #[test]
@@ -68,34 +72,38 @@ fn random_steps_hang_on_the_seed_alone() {
 #[test]
 fn an_opportunity_serves_what_waits() {
     let mut s = Service::trace(&trace(&[0, 5, 5, 8]), Dur::ZERO);
-    assert_eq!(s.departure(ms(0), 1500, false), ms(5), "the opportunity at 0 comes before the arrival at 0");
-    assert_eq!(s.departure(ms(5), 1500, true), ms(5), "a second opportunity in the same millisecond");
-    assert_eq!(s.departure(ms(5), 600, true), ms(8));
-    assert_eq!(s.departure(ms(8), 600, true), ms(8), "the rest of the opportunity");
-    assert_eq!(s.departure(ms(8), 1500, true), ms(8), "partly by the rest of 296, the whole by the repeated trace's 0");
-    assert_eq!(s.departure(ms(8), 100, false), ms(13), "an idle link keeps no rest");
-    assert_eq!(s.departure(ms(1_000_000), 1500, false), ms(1_000_005));
-    assert_eq!(s.departure(Time::NEVER, 1500, false), Time::NEVER);
+    assert_eq!(s.departure(ms(0), 1500, false, || ms(0)), ms(5), "the opportunity at 0 comes before the arrival at 0");
+    assert_eq!(s.departure(ms(5), 1500, true, || ms(0)), ms(5), "a second opportunity in the same millisecond");
+    assert_eq!(s.departure(ms(5), 600, true, || ms(0)), ms(8));
+    assert_eq!(s.departure(ms(8), 600, true, || ms(0)), ms(8), "the rest of the opportunity");
+    assert_eq!(
+        s.departure(ms(8), 1500, true, || ms(0)),
+        ms(8),
+        "partly by the rest of 296, the whole by the repeated trace's 0"
+    );
+    assert_eq!(s.departure(ms(8), 100, false, || ms(0)), ms(13), "an idle link keeps no rest");
+    assert_eq!(s.departure(ms(1_000_000), 1500, false, || ms(0)), ms(1_000_005));
+    assert_eq!(s.departure(Time::NEVER, 1500, false, || ms(0)), Time::NEVER);
 }
 
 #[test]
 fn a_large_packet_takes_several_opportunities() {
     let mut s = Service::trace(&trace(&[10, 20, 30, 40]), Dur::ZERO);
-    assert_eq!(s.departure(ms(1), 1500, false), ms(10));
-    assert_eq!(s.departure(ms(10), 3000, true), ms(30), "3004 = 1504 + 1500");
-    assert_eq!(s.departure(ms(30), 1, true), ms(40), "4 bytes are left, 5 are needed");
+    assert_eq!(s.departure(ms(1), 1500, false, || ms(0)), ms(10));
+    assert_eq!(s.departure(ms(10), 3000, true, || ms(0)), ms(30), "3004 = 1504 + 1500");
+    assert_eq!(s.departure(ms(30), 1, true, || ms(0)), ms(40), "4 bytes are left, 5 are needed");
 }
 
 #[test]
 fn an_offset_shifts_the_trace() {
     let t = trace(&[10, 20, 30, 40]);
     let mut s = Service::trace(&t, Dur::from_millis(25));
-    assert_eq!(s.departure(ms(0), 1500, false), ms(5));
-    assert_eq!(s.departure(ms(5), 1500, true), ms(15));
-    assert_eq!(s.departure(ms(15), 1500, true), ms(25));
+    assert_eq!(s.departure(ms(0), 1500, false, || ms(0)), ms(5));
+    assert_eq!(s.departure(ms(5), 1500, true, || ms(0)), ms(15));
+    assert_eq!(s.departure(ms(15), 1500, true, || ms(0)), ms(25));
     assert_eq!(s.capacity_bytes(ms(0), ms(26)), 3 * 1504);
     let mut wrapped = Service::trace(&t, Dur::from_millis(25 + 40 * 7));
-    assert_eq!(wrapped.departure(ms(0), 1500, false), ms(5));
+    assert_eq!(wrapped.departure(ms(0), 1500, false, || ms(0)), ms(5));
 }
 
 #[test]
@@ -128,6 +136,33 @@ fn specs_build() {
     let capacity = |seed| build(cellular(seed)).unwrap().capacity_bytes(ms(0), ms(2000));
     assert!(capacity(None) > 0);
     assert_ne!(capacity(Some(1)), capacity(Some(2)));
+}
+
+#[test]
+fn a_shaper_delays_where_a_policer_drops() {
+    let spec = |peak| ShaperSpec { rate: mbps(12.0), burst_bytes: 3000, peak };
+    let mut shaped = Service::constant(mbps(120.0)).shaped(spec(None));
+    let serve = |service: &mut Service| -> Vec<u64> {
+        let mut newest = Time::ZERO;
+        (0..4)
+            .map(|_| {
+                newest = service.departure(newest, 1500, newest > Time::ZERO, || ms(0));
+                newest.0 / 1000
+            })
+            .collect()
+    };
+    assert_eq!(serve(&mut shaped), [100, 200, 1100, 2100], "two at once, then one per ms, and 100 µs each");
+    assert_eq!(serve(&mut Service::constant(mbps(120.0)).shaped(spec(Some(mbps(24.0))))), [100, 600, 1100, 2100]);
+    assert_eq!((shaped.rate(ms(0)), shaped.mean_rate(Dur::from_millis(9))), (mbps(12.0), mbps(12.0)));
+    assert_eq!(shaped.capacity_bytes(ms(0), ms(1000)), 1_500_000);
+    let mut jumbo = Service::constant(mbps(1e6)).shaped(ShaperSpec { burst_bytes: 1500, ..spec(None) });
+    assert_eq!(jumbo.departure(ms(0), 4500, false, || ms(0)).0 / 1_000_000, 0, "a full bucket lets it pass");
+    assert_eq!(jumbo.departure(ms(0), 1500, true, || ms(0)).0 / 1_000_000, 3, "and has 3000 bytes of debt");
+    // Of a trace, a link may take what a burst allows of an opportunity's time, and no more than the rate in 100 ms.
+    let thin =
+        Service::trace(&trace(&[1]), Dur::ZERO).shaped(ShaperSpec { rate: mbps(1.0), burst_bytes: 3000, peak: None });
+    assert_eq!(thin.capacity_bytes(ms(0), ms(1000)), 125_000);
+    assert!(thin.is_trace() && !thin.transmits_at_once());
 }
 
 fn service() -> impl Strategy<Value = Service> {
@@ -170,7 +205,7 @@ proptest! {
             arrival = arrival + Dur(wait);
             let backlogged = arrival < last;
             let start = arrival.max(last);
-            let departure = service.departure(start, bytes, backlogged);
+            let departure = service.departure(start, bytes, backlogged, || arrival);
             prop_assert!(departure >= start, "{departure} before {start}");
             prop_assert!(departure != Time::NEVER);
             last = departure;
@@ -178,6 +213,44 @@ proptest! {
             // One nanosecond and one byte of rounding; an opportunity at the very end counts.
             prop_assert!(sent <= whole.capacity_bytes(Time::ZERO, last + Dur(1)) + 1);
         }
+    }
+
+    /// In no time does more pass than a bucket held and its rate gives, and a packet that waits waits for one of them.
+    #[test]
+    fn a_shaper_holds_back_what_is_beyond_its_rates_and_nothing_else(
+        kbps in 100_u64..100_000, burst_bytes in 1500_u64..50_000, peak in prop::option::of(2_u64..10),
+        sends in prop::collection::vec((0_u64..2_000_000, 40_u32..=1500), 1..150),
+    ) {
+        let rate = Rate(kbps * 1000);
+        let buckets: Vec<(Rate, u64)> =
+            [Some((rate, burst_bytes)), peak.map(|k| (Rate(rate.0 * k), 1500))].into_iter().flatten().collect();
+        let spec = ShaperSpec { rate, burst_bytes, peak: buckets.get(1).map(|b| b.0) };
+        // Transmission itself takes no time.
+        let mut shaped = Service::constant(Rate(u64::MAX)).shaped(spec);
+        let (mut now, mut newest, mut passed) = (Time::ZERO, Time::ZERO, Vec::<(Time, u64)>::new());
+        for (gap, bytes) in sends {
+            now = now + Dur(gap);
+            let (arrival, start) = (now, now.max(newest));
+            newest = shaped.departure(start, bytes, now < newest, || arrival);
+            passed.push((newest, bytes.into()));
+            // Tokens that a bucket lacks for all packets from one on: the least over packets, in bits per 10^9 s.
+            let spare = |&(rate, burst): &(Rate, u64)| -> i128 {
+                let mut sum = 0;
+                let of = |(at, bytes): &(Time, u64)| {
+                    sum += i128::from(*bytes);
+                    let earned = i128::from(rate.0) * i128::from(newest.since(*at).0);
+                    (i128::from(burst) - sum) * 8_000_000_000 + earned
+                };
+                passed.iter().rev().map(of).min().unwrap_or(0)
+            };
+            let spares: Vec<i128> = buckets.iter().map(spare).collect();
+            // A packet takes a nanosecond, and times are whole ones.
+            let nanosecond = i128::from(buckets[buckets.len() - 1].0.0) * 2 * passed.len() as i128;
+            prop_assert!(spares.iter().all(|spare| *spare >= -nanosecond), "{:?}", spares);
+            prop_assert!(newest <= start + Dur(1) || spares.iter().any(|spare| *spare <= nanosecond), "{:?}", spares);
+        }
+        let sum: u64 = passed.iter().map(|p| p.1).sum();
+        prop_assert!(sum <= burst_bytes + shaped.capacity_bytes(Time::ZERO, newest + Dur(1)) + 1);
     }
 
     #[test]

@@ -9,11 +9,13 @@ use crate::delays::{DelaySpec, MAX_DELAY_MS};
 use crate::impairments::{Chance, ImpairmentsSpec, Reorder};
 use crate::losses::{self, LossSpec};
 use crate::policer::PolicerSpec;
+use crate::service::access::{self, AccessSpec};
+use crate::service::{ServiceSpec, ShaperSpec};
 
-/// Fields of a link's policer and impairments.
-pub const IMPAIRMENTS: &[&str] = &["policer", "reorder", "duplicate", "corrupt"];
+/// Fields of a link's policer, shaper and impairments.
+pub const IMPAIRMENTS: &[&str] = &["policer", "shaper", "reorder", "duplicate", "corrupt"];
 
-/// Bytes that a policer's bucket holds: from a packet on Ethernet to a second at 100 Gbit/s.
+/// Bytes that the bucket of a policer or shaper holds: from a packet on Ethernet to a second at 100 Gbit/s.
 const MIN_BURST_BYTES: u64 = 1500;
 const MAX_BURST_BYTES: u64 = 12_500_000_000;
 
@@ -69,6 +71,53 @@ pub fn policer(at: &At<'_>) -> Result<PolicerSpec> {
         burst_bytes: burst.whole(MIN_BURST_BYTES, MAX_BURST_BYTES)?,
         marks: o.or("action", false, |at| Ok(at.choice("action", &["drop", "mark"])? == "mark"))?,
     })
+}
+
+/// Reads a shaper.
+pub fn shaper(at: &At<'_>) -> Result<ShaperSpec> {
+    let o = at.object(&["rate_mbps", "burst_bytes", "peak_mbps"])?;
+    let burst = o.require("burst_bytes", "bytes that pass at once, at least one packet, such as 30000")?;
+    let rate = o.require("rate_mbps", "the shaped rate in Mbit/s")?.mbps(MIN_MBPS)?;
+    let peak = o.maybe("peak_mbps", |at| match at.mbps(MIN_MBPS)? {
+        peak if peak <= rate => at.fail(format!("more than rate_mbps, which is {}", rate.as_mbps())),
+        peak => Ok(peak),
+    })?;
+    Ok(ShaperSpec { rate, burst_bytes: burst.whole(MIN_BURST_BYTES, MAX_BURST_BYTES)?, peak })
+}
+
+/// Returns the fields of a service with the access called `name`.
+pub fn access_fields(name: &str) -> Vec<&'static str> {
+    let params = access::find(name).into_iter().flat_map(|kind| kind.description().params);
+    ["rate_mbps", "rate"].into_iter().chain(params.map(|p| p.name)).collect()
+}
+
+/// Reads the service `at` with the access called `name` and the fields of `o`.
+pub fn access(at: &At<'_>, name: &str, o: &Object<'_>) -> Result<AccessSpec> {
+    let Some(kind) = access::find(name) else { return at.fail("a known service") };
+    let description = kind.description();
+    let rate = match (o.get("rate_mbps"), o.get("rate")) {
+        (_, None) => ServiceSpec::Constant(o.require("rate_mbps", description.rate)?.mbps(MIN_MBPS)?),
+        (None, Some(rate)) => medium(&rate)?,
+        (Some(_), Some(rate)) => return rate.fail("either `rate_mbps` or `rate`"),
+    };
+    let mut given = BTreeMap::new();
+    for p in description.params {
+        if let Some(value) = o.maybe(p.name, |at| at.number(p.min, p.max))? {
+            given.insert(p.name, value);
+        }
+    }
+    AccessSpec::new(kind, &given, rate).or_else(|refusal| match o.get(refusal.param) {
+        Some(field) => field.fail(refusal.expected),
+        None => at.fail(format!("{}: {}", refusal.param, refusal.expected)),
+    })
+}
+
+/// Reads the rate of a medium, which is known for all time.
+fn medium(at: &At<'_>) -> Result<ServiceSpec> {
+    match super::service(at)? {
+        spec @ (ServiceSpec::Constant(_) | ServiceSpec::Steps(_) | ServiceSpec::RandomSteps { .. }) => Ok(spec),
+        _ => at.fail("a service of type constant, steps or random_steps"),
+    }
 }
 
 /// Reads the impairments of the link `o`.
