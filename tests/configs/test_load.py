@@ -65,7 +65,7 @@ def test_overrides_reach_their_keys() -> None:
 
 def test_an_override_replaces_a_mapping() -> None:
     kinds = load_config("acct", {"env.link.kinds": {"trace": 1}}).env.link.kinds
-    assert kinds.model_dump() == {"constant": 0, "random_steps": 0, "cellular": 0, "trace": 1}
+    assert {kind for kind, weight in kinds.model_dump().items() if weight} == {"trace"}
 
 
 def test_a_file_may_start_from_another_one(tmp_path: Path) -> None:
