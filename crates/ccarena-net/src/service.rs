@@ -215,9 +215,9 @@ impl Service {
         each!(&mut self.0, s => s.rate(now))
     }
 
-    /// Bytes that could have been delivered in [`from`, `to`), for utilisation: additive over adjoining intervals. Of a
-    /// shared medium, what full packets that always wait would get in the long run; of a shaped service, in each 100 ms the
-    /// lesser of its own and the shaped rate.
+    /// Bytes that could have been delivered in [`from`, `to`), for utilisation: additive over adjoining intervals.
+    /// A shared medium could deliver what full packets that always wait get in the long run. A shaped service could
+    /// deliver, in each 100 ms, the lesser of its own capacity and the shaped rate.
     #[must_use]
     pub fn capacity_bytes(&self, from: Time, to: Time) -> u64 {
         if to <= from {

@@ -29,7 +29,7 @@ pub struct Shaped {
     rate: Rate,
     bucket: TokenBucket,
     peak: Option<TokenBucket>,
-    /// When the shaper let the newest packet pass.
+    /// Time at which the shaper let the newest packet pass.
     passed: Time,
 }
 

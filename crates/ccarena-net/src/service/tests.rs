@@ -215,7 +215,7 @@ proptest! {
         }
     }
 
-    /// In no time does more pass than a bucket held and its rate gives, and a packet that waits waits for one of them.
+    /// No more passes than a bucket held and its rate gives, and a packet waits for one of the buckets alone.
     #[test]
     fn a_shaper_holds_back_what_is_beyond_its_rates_and_nothing_else(
         kbps in 100_u64..100_000, burst_bytes in 1500_u64..50_000, peak in prop::option::of(2_u64..10),
