@@ -8,6 +8,7 @@ use ccarena_cc::types::{Rate, Time};
 use ccarena_net::{Carried, Ecn, Item, rate_datagram, rng, tcp_option};
 
 use crate::checksum::{Unsummed, updated};
+use crate::ipv6;
 use crate::tun::MTU;
 
 /// Buffers that a thread keeps for later; a burst needs no more.
@@ -108,13 +109,29 @@ impl Datagram {
         self.buffer.as_mut().map_or(&mut [], |b| &mut b[..usize::from(self.length)])
     }
 
-    /// Source and destination, if it is an IPv4 packet.
+    /// Source and destination, if it is an IPv4 packet, or the IPv4 addresses that those of an IPv6 packet
+    /// [stand beside](crate::ipv6).
     #[must_use]
     #[inline]
     pub fn addresses(&self) -> Option<(Ipv4Addr, Ipv4Addr)> {
-        let header = self.packet().get(..20).filter(|h| h[0] >> 4 == 4)?;
-        let address = |at: usize| Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]);
-        Some((address(12), address(16)))
+        let header = self.packet().get(..20)?;
+        match header[0] >> 4 {
+            4 => {
+                let address = |at: usize| Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]);
+                Some((address(12), address(16)))
+            }
+            6 => {
+                let address = |from: usize| ipv6::stands_beside(self.packet().get(from..from + 16)?);
+                Some((address(8)?, address(24)?))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns whether it is an IPv6 packet to many, such as the reports and solicitations that hosts send unasked.
+    pub(crate) fn is_ipv6_multicast(&self) -> bool {
+        // Multicast addresses begin with ff (RFC 4291 §2.7).
+        self.packet().first().is_some_and(|head| head >> 4 == 6) && self.packet().get(24) == Some(&0xff)
     }
 }
 
@@ -285,7 +302,7 @@ mod tests {
             packet.mark();
             packet.set_signal(Signal::Rate(Rate(1)));
             prop_assert_eq!(packet.bytes() as usize, bytes.len());
-            prop_assert!(packet.addresses().is_none() || version == 4);
+            prop_assert!(packet.addresses().is_none() || version == 4 || version == 6);
         }
 
         #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use ccarena_cc::types::{Dur, Time};
+use ccarena_cc::types::{Dur, Rate, Time};
 use ccarena_net::scenario::Foreign;
 use ccarena_net::{Link, Scenario, Trace, TraceError};
 
@@ -51,9 +51,27 @@ impl Default for Emulator {
     }
 }
 
+/// Extremes of a link over its first minute, for who sizes buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extremes {
+    /// Largest capacity of a second.
+    pub rate: Rate,
+    /// Longest propagation delay.
+    pub delay: Dur,
+}
+
+impl Extremes {
+    fn of(link: &Link<Datagram>) -> Self {
+        let second = Dur::from_secs_f64(1.0);
+        let bytes = (0..60).map(|i| link.capacity_bytes(Time::ZERO + second * i, Time::ZERO + second * (i + 1)));
+        Self { rate: Rate::of(bytes.max().unwrap_or(0), second), delay: link.longest_delay() }
+    }
+}
+
 /// A run that goes on until it is stopped or dropped.
 pub struct Running {
     zero_ns: u64,
+    extremes: Vec<Extremes>,
     stop: Arc<AtomicBool>,
     /// Ends the waits of the threads when it is closed.
     wake: Option<UnixStream>,
@@ -94,6 +112,7 @@ impl Emulator {
             let link = Link::of(scenario, index, &load).map_err(|source| LinkError::Service { index, source })?;
             links.push(link);
         }
+        let extremes = links.iter().map(Extremes::of).collect();
         let count = scenario.flows.len() as u32;
         let forth = scenario.flows.iter().map(|f| Route { delay: Dur::ZERO, path: f.path.clone() }).collect();
         let back = |f| scenario.return_delay(f);
@@ -109,12 +128,12 @@ impl Emulator {
         let (returning, others): (Vec<_>, Vec<_>) = links.into_iter().enumerate().partition(|(i, _)| back.crosses(*i));
         if returning.iter().any(|(i, _)| forth.crosses(*i)) {
             let all = Part::of(vec![forth, back], others.into_iter().chain(returning));
-            return Running::start(vec![vec![all]], self.memory_bytes);
+            return Running::start(vec![vec![all]], extremes, self.memory_bytes);
         }
         // Data goes forth alone: there is no more on the way back than what acknowledges it.
         let slow = others.iter().map(|(_, link)| mbps(link)).sum::<f64>() <= ONE_THREAD_MBPS;
         let parts = [Part::of(vec![forth], others), Part::of(vec![back], returning)];
-        Running::start(on_threads(parts, slow), self.memory_bytes)
+        Running::start(on_threads(parts, slow), extremes, self.memory_bytes)
     }
 
     /// Runs `up` for packets from `near` to `far`, and `down` for those from `far` to `near`.
@@ -123,6 +142,7 @@ impl Emulator {
     /// If threads cannot be started.
     pub fn over(self, up: Chain, down: Chain, near: &Tun, far: &Tun) -> Result<Running, LinkError> {
         let slow = [&up, &down].iter().all(|chain| chain.links.iter().any(|link| mbps(link) <= ONE_THREAD_MBPS));
+        let extremes = up.links.iter().chain(&down.links).map(Extremes::of).collect();
         let mut first = 0;
         let mut part = |chain: Chain, input: &Tun, output: &Tun| {
             let count = chain.links.len();
@@ -133,7 +153,7 @@ impl Emulator {
             Ok::<_, LinkError>(Part { ways: vec![way], fabric, numbers: (first - count..first).collect() })
         };
         let parts = [part(up, near, far)?, part(down, far, near)?];
-        Running::start(on_threads(parts, slow), self.memory_bytes)
+        Running::start(on_threads(parts, slow), extremes, self.memory_bytes)
     }
 }
 
@@ -187,10 +207,10 @@ impl Part {
 
 impl Running {
     /// A thread for each of `threads`.
-    fn start(threads: Vec<Vec<Part>>, memory_bytes: usize) -> Result<Self, LinkError> {
+    fn start(threads: Vec<Vec<Part>>, extremes: Vec<Extremes>, memory_bytes: usize) -> Result<Self, LinkError> {
         let (wake, woken) = UnixStream::pair().map_err(|e| LinkError::of("cannot create a pair of sockets", e))?;
         let zero_ns = clock::now_ns();
-        let mut running = Self { zero_ns, stop: Arc::default(), wake: Some(wake), threads: Vec::new() };
+        let mut running = Self { zero_ns, extremes, stop: Arc::default(), wake: Some(wake), threads: Vec::new() };
         for parts in threads {
             let woken = woken.try_clone().map_err(|e| LinkError::of("cannot copy a descriptor", e))?;
             let memory_bytes = memory_bytes.saturating_mul(parts.len());
@@ -213,6 +233,12 @@ impl Running {
     #[must_use]
     pub fn zero(&self) -> u64 {
         self.zero_ns
+    }
+
+    /// Returns the extremes of the links, in the order of the run's.
+    #[must_use]
+    pub fn extremes(&self) -> &[Extremes] {
+        &self.extremes
     }
 
     /// The time of the run.

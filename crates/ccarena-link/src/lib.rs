@@ -14,6 +14,7 @@ pub mod datagram;
 pub mod emulator;
 mod error;
 pub mod fabric;
+pub mod ipv6;
 pub mod lateness;
 pub mod live;
 pub mod namespace;

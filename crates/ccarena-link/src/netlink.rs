@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{FromRawFd, RawFd};
 
 use crate::error::LinkError;
@@ -14,6 +14,9 @@ const REPLACE: u16 = (libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16;
 /// Metrics of a route (`linux/rtnetlink.h`), which libc does not name.
 const RTAX_INITCWND: u16 = 11;
 const RTAX_INITRWND: u16 = 14;
+
+/// An address that the kernel need not look for on the network before it is used (`linux/if_addr.h`).
+const IFA_F_NODAD: u8 = 0x02;
 
 const HEADER_BYTES: usize = 16;
 
@@ -101,42 +104,43 @@ impl Socket {
     }
 
     /// Adds `address` with `peer` at the other end.
-    pub fn add_address(&mut self, index: u32, address: Ipv4Addr, peer: Ipv4Addr) -> Result<(), LinkError> {
+    pub fn add_address(&mut self, index: u32, address: IpAddr, peer: IpAddr) -> Result<(), LinkError> {
+        let (bits, flags) = if address.is_ipv4() { (32, 0) } else { (128, IFA_F_NODAD) };
         // struct ifaddrmsg: family, prefix length, flags, scope (0 is global), index.
-        let body = [[libc::AF_INET as u8, 32, 0, 0], index.to_ne_bytes()].concat();
+        let body = [[family(address), bits, flags, 0], index.to_ne_bytes()].concat();
         let request = Request::new(libc::RTM_NEWADDR, CREATE, &body)
-            .attribute(libc::IFA_LOCAL, &address.octets())
-            .attribute(libc::IFA_ADDRESS, &peer.octets());
+            .attribute(libc::IFA_LOCAL, &octets(address))
+            .attribute(libc::IFA_ADDRESS, &octets(peer));
         self.ask(request, "add an address")
     }
 
     /// Every address of `block`/`bits` is this namespace's own.
-    pub fn own_block(&mut self, block: Ipv4Addr, bits: u8) -> Result<(), LinkError> {
+    pub fn own_block(&mut self, block: impl Into<IpAddr>, bits: u8) -> Result<(), LinkError> {
         let loopback = index("lo")?;
-        self.route(block, bits, Via::Own(loopback), InitialWindows::default())
+        self.route(block.into(), bits, Via::Own(loopback), InitialWindows::default())
     }
 
     /// Sends packets to `block`/`bits` out of interface number `device`; replaces the route that there is.
     pub fn route_to(
         &mut self,
-        block: Ipv4Addr,
+        block: impl Into<IpAddr>,
         bits: u8,
         device: u32,
         windows: InitialWindows,
     ) -> Result<(), LinkError> {
-        self.route(block, bits, Via::Device(device), windows)
+        self.route(block.into(), bits, Via::Device(device), windows)
     }
 
     /// Sends packets to `block`/`bits` out of interface number `device`, from `source` if their socket is bound to no
     /// address; replaces the route that there is.
     pub fn route_from(&mut self, source: Ipv4Addr, block: Ipv4Addr, bits: u8, device: u32) -> Result<(), LinkError> {
-        self.route(block, bits, Via::From(device, source), InitialWindows::default())
+        self.route(block.into(), bits, Via::From(device, source), InitialWindows::default())
     }
 
     /// Sends packets to `block`/`bits` out of interface number `device`, if no route is for exactly that block yet: the
     /// kernel decides between several who ask at once. Whether it is ours now.
     pub fn claim_block(&mut self, block: Ipv4Addr, bits: u8, device: u32) -> Result<bool, LinkError> {
-        match self.route(block, bits, Via::Claimed(device), InitialWindows::default()) {
+        match self.route(block.into(), bits, Via::Claimed(device), InitialWindows::default()) {
             Ok(()) => Ok(true),
             Err(LinkError::System { source, .. }) if source.raw_os_error() == Some(libc::EEXIST) => Ok(false),
             Err(e) => Err(e),
@@ -144,8 +148,8 @@ impl Socket {
     }
 
     /// Packets to `block`/`bits` for which there is no better route are refused, and do not go out again.
-    pub fn refuse_block(&mut self, block: Ipv4Addr, bits: u8) -> Result<(), LinkError> {
-        self.route(block, bits, Via::Nowhere, InitialWindows::default())
+    pub fn refuse_block(&mut self, block: impl Into<IpAddr>, bits: u8) -> Result<(), LinkError> {
+        self.route(block.into(), bits, Via::Nowhere, InitialWindows::default())
     }
 
     /// Every IPv4 route of the calling thread's namespace, in all tables.
@@ -172,7 +176,7 @@ impl Socket {
         }
     }
 
-    fn route(&mut self, block: Ipv4Addr, bits: u8, via: Via, windows: InitialWindows) -> Result<(), LinkError> {
+    fn route(&mut self, block: IpAddr, bits: u8, via: Via, windows: InitialWindows) -> Result<(), LinkError> {
         let (table, scope, kind, device) = match via {
             Via::Own(device) => (libc::RT_TABLE_LOCAL, libc::RT_SCOPE_HOST, libc::RTN_LOCAL, Some(device)),
             Via::Device(device) | Via::Claimed(device) | Via::From(device, _) => {
@@ -182,9 +186,9 @@ impl Socket {
         };
         let flags = if matches!(via, Via::Claimed(_)) { CREATE } else { REPLACE };
         // struct rtmsg: family, bits of destination and source, TOS; table, protocol, scope, type; flags.
-        let body = [[libc::AF_INET as u8, bits, 0, 0], [table, libc::RTPROT_STATIC, scope, kind], [0; 4]].concat();
+        let body = [[family(block), bits, 0, 0], [table, libc::RTPROT_STATIC, scope, kind], [0; 4]].concat();
         let mut request = Request::new(libc::RTM_NEWROUTE, flags, &body)
-            .attribute(libc::RTA_DST, &block.octets())
+            .attribute(libc::RTA_DST, &octets(block))
             .number(libc::RTA_OIF, device);
         if let Via::From(_, source) = via {
             request = request.attribute(libc::RTA_PREFSRC, &source.octets());
@@ -209,6 +213,17 @@ impl Socket {
             Some(errno) => Err(failed(io::Error::from_raw_os_error(-errno))),
             None => Err(failed(io::Error::from(io::ErrorKind::InvalidData))),
         }
+    }
+}
+
+fn family(address: IpAddr) -> u8 {
+    if address.is_ipv4() { libc::AF_INET as u8 } else { libc::AF_INET6 as u8 }
+}
+
+fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().into(),
+        IpAddr::V6(address) => address.octets().into(),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 
 use crate::error::LinkError;
+use crate::ipv6;
 use crate::namespace::Namespace;
 use crate::netlink::{self, Socket};
 use crate::tun::Tun;
@@ -93,6 +94,27 @@ impl Network {
     #[must_use]
     pub fn tun(&self, end: End) -> &Tun {
         &self.side(end).tun
+    }
+
+    /// Gives each flow an IPv6 address [beside](ipv6::beside) its IPv4 address at both ends.
+    ///
+    /// # Errors
+    /// If the kernel has no IPv6.
+    pub fn add_ipv6(&self) -> Result<(), LinkError> {
+        for end in [End::Senders, End::Receivers] {
+            let side = self.side(end);
+            ipv6::allow(&side.namespace)?;
+            // Over IPv4 a socket may bind to any address that is routed here, over IPv6 only with this.
+            side.namespace.sysctl("net.ipv6.ip_nonlocal_bind", "1")?;
+            side.namespace.run(|| {
+                let (index, mut socket) = (netlink::index(side.tun.name())?, Socket::open()?);
+                let bits = ipv6::PREFIX_BITS + BLOCK_BITS;
+                socket.own_block(ipv6::beside(end.block()), bits)?;
+                socket.route_to(ipv6::beside(end.other().block()), bits, index, InitialWindows::default())?;
+                side.tun.add_address(ipv6::beside(end.address(0)), None)
+            })??;
+        }
+        Ok(())
     }
 
     /// Sets a sysctl below `net` at `end`, its name written with dots: `net.ipv4.tcp_rmem`.

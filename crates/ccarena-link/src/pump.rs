@@ -79,6 +79,9 @@ impl Way {
                 Some(self.first_route + flow as u32)
             }
             Owner::All => {
+                if packet.is_ipv6_multicast() {
+                    return None;
+                }
                 packet.set_flow_from_headers();
                 Some(self.first_route)
             }
@@ -100,7 +103,7 @@ pub(crate) struct Pumped {
 pub struct Counts {
     /// Packets taken from the kernel.
     pub read: u64,
-    /// Packets of no flow, which went no further: not IPv4, or of other addresses.
+    /// Packets of no flow, which went no further: of other addresses, or IPv6's multicast.
     pub ignored: u64,
     /// Packets handed to the kernel.
     pub written: u64,

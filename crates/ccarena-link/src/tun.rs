@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, Read, Write};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 
@@ -77,8 +77,10 @@ impl Tun {
     ///
     /// # Errors
     /// If the kernel refuses.
-    pub fn add_address(&self, address: Ipv4Addr, peer: Option<Ipv4Addr>) -> Result<(), LinkError> {
-        netlink::Socket::open()?.add_address(netlink::index(&self.name)?, address, peer.unwrap_or(address))
+    pub fn add_address<A: Into<IpAddr>>(&self, address: A, peer: Option<A>) -> Result<(), LinkError> {
+        let address = address.into();
+        let peer = peer.map_or(address, Into::into);
+        netlink::Socket::open()?.add_address(netlink::index(&self.name)?, address, peer)
     }
 
     /// Packets that the kernel has dropped because the device's queue was full. To be called in its namespace.

@@ -217,6 +217,12 @@ impl<T: Carried> Link<T> {
         Ok(link)
     }
 
+    /// Returns the longest propagation delay.
+    #[must_use]
+    pub fn longest_delay(&self) -> Dur {
+        self.wire.longest_delay()
+    }
+
     /// Returns the arrival at the other end of a packet that leaves at `now`; `previous` is the
     /// arrival of the one before it.
     #[inline]

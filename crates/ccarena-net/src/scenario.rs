@@ -244,6 +244,16 @@ impl Default for Link {
     }
 }
 
+impl Link {
+    /// Reads a link from a JSON document, with defaults for what is missing or null.
+    ///
+    /// # Errors
+    /// The first field at fault.
+    pub fn from_json(document: &Value) -> Result<Self, ScenarioError> {
+        read::link(&reader::At { value: document, path: String::new() }, 0)
+    }
+}
+
 impl Default for Flow {
     /// Bulk data by CUBIC over the first link. Sizes are those of TCP over IPv4 on Ethernet with timestamps.
     fn default() -> Self {

@@ -165,6 +165,21 @@ def test_tcp_fills_a_link(shell: Shell, trace: Path, tmp_path: Path) -> None:
     assert summary["valid"] == (summary["lateness"]["p99_ms"] <= 1)
 
 
+def test_buffers_are_as_large_as_the_links_need(shell: Shell, program: str, tmp_path: Path) -> None:
+    """60 ms at 999 Mbit/s take 7.5 MB; a machine with less says so, a shell inside another has what both need."""
+    (tmp_path / "fast").write_text("1\n" * 83)
+    show = ["cat", "/proc/sys/net/ipv4/tcp_rmem", "/proc/sys/net/ipv4/tcp_wmem"]
+    small = "sysctl -qw net.ipv4.tcp_rmem='4096 131072 6291456' net.ipv4.tcp_wmem='4096 16384 4194304'; exec \"$@\""
+    line = ["unshare", "--net", "sh", "-c", small, "sh", program, "delay", "30"]
+    fast = [program, "link", "fast", "fast"]
+    for inner in ([*fast, "--", *show], [*fast[:2], "--lateness-bound=2", *fast[2:], "--", *show], show):
+        done = subprocess.run([*line, *inner], capture_output=True, text=True, timeout=60, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert all(int(values.split()[2]) >= 4 * 7_400_000 for values in done.stdout.splitlines()), done.stdout
+        told = "one TCP flow to or from this machine may be slower than the links: 999 Mbit/s over 60 ms" in done.stderr
+        assert told == ("--lateness-bound=2" not in inner and inner != show), done.stderr
+
+
 def test_the_status_is_the_commands(shell: Shell) -> None:
     assert shell("delay", 1, "sh", "-c", "exit 7").returncode == 7
     assert shell("delay", 1, "sh", "-c", "kill -KILL $$").returncode == 137
@@ -234,6 +249,24 @@ def test_loss_is_as_frequent_as_said_and_of_its_seed(shell: Shell, program: str)
     assert received(program, "loss", "uplink", 0.3, "--seed=6") != first
     assert received(program, "loss", "uplink", 1) == []
     assert received(program, "loss", "downlink", 1) == list(range(200))
+
+
+def test_options_of_links_do_what_they_say(shell: Shell, program: str, trace: Path) -> None:
+    all_of_them = list(range(200))
+    twice = received(program, "delay", 1, "--uplink-duplicate=0.2", "--seed=5")
+    assert 215 < len(twice) < 256 and sorted(set(twice)) == all_of_them and sorted(twice) == twice
+    assert received(program, "delay", 1, "--downlink-corrupt=1") == all_of_them
+    assert received(program, "loss", "uplink", 0, "--corrupt=1") == []
+    late = received(program, "link", "--uplink-reorder=0.2,5", "--seed=3", trace, trace)
+    assert sorted(late) == all_of_them and late != all_of_them
+    # Datagrams of 29 bytes; 125 bytes are refilled in a second.
+    policed, burst = received(program, "onoff", "uplink", 1, 0, "--policer=0.001,1500"), 1500 // 29
+    assert policed[:burst] == all_of_them[:burst] and len(policed) <= burst + 5
+    bursts = received(program, "delay", 1, "--gilbert=p=0.05,r=0.2", "--seed=5")
+    lost = sorted(set(all_of_them) - set(bursts))
+    runs = sum(i - 1 not in lost for i in lost)
+    assert 15 < len(lost) < 90 and len(lost) > 2 * runs
+    assert received(program, "delay", 1, "--gilbert=p=0.05,r=0.2", "--seed=5") == bursts
 
 
 def test_a_link_goes_on_and_off(shell: Shell, program: str) -> None:

@@ -8,6 +8,7 @@
 //! A command that is itself one of our shells is not run but joined (`cca-delay 20 cca-link UP DOWN ls`): one process then
 //! carries packets through all of them, where mahimahi has one for each.
 
+pub mod conditions;
 mod line;
 
 use std::ffi::{OsStr, OsString};
@@ -16,7 +17,8 @@ use std::path::{Path, PathBuf};
 use ccarena_cc::registry::nearest;
 use ccarena_cc::types::Dur;
 use ccarena_net::QueueSpec;
-use ccarena_net::scenario::Outages;
+use ccarena_net::losses::LossSpec;
+use ccarena_net::scenario::{Link as LinkSpec, Outages};
 
 use super::queue;
 use crate::Emulator;
@@ -38,12 +40,12 @@ pub struct Request {
 pub enum Shell {
     /// `mm-link`.
     Link(Box<[LinkWay; 2]>, bool),
-    /// `mm-delay`: one way.
-    Delay(Dur),
+    /// `mm-delay`: one way; and what its options say of the uplink and the downlink, if they say something.
+    Delay(Dur, Option<Box<[LinkSpec; 2]>>),
     /// `mm-loss`.
-    Loss(Direction, f64),
+    Loss(Direction, Box<LinkSpec>),
     /// `mm-onoff`; none of a mean is always off, or always on.
-    OnOff(Direction, OnOff),
+    OnOff(Direction, OnOff, Box<LinkSpec>),
     /// A scenario document.
     Emulate(PathBuf),
 }
@@ -52,10 +54,13 @@ impl Shell {
     /// Returns whether a seed changes anything. A scenario has its own.
     fn is_random(&self) -> bool {
         match self {
-            Self::Link(ways, _) => ways.iter().any(|way| way.queue.discipline().random),
-            Self::Delay(_) | Self::Emulate(_) => false,
-            Self::Loss(_, rate) => *rate > 0.0 && *rate < 1.0,
-            Self::OnOff(_, turns) => matches!(turns, OnOff::Turns(_)),
+            Self::Link(ways, _) => {
+                ways.iter().any(|way| way.queue.discipline().random || conditions::is_random(&way.link))
+            }
+            Self::Delay(_, links) => links.iter().flat_map(|links| links.iter()).any(conditions::is_random),
+            Self::Emulate(_) => false,
+            Self::Loss(_, link) => conditions::is_random(link),
+            Self::OnOff(_, turns, link) => matches!(turns, OnOff::Turns(_)) || conditions::is_random(link),
         }
     }
 }
@@ -69,6 +74,8 @@ pub struct LinkWay {
     pub queue: QueueSpec,
     /// Path of the log.
     pub log: Option<PathBuf>,
+    /// Rest of the link: all but its service and its queue.
+    pub link: LinkSpec,
 }
 
 /// Direction of packets.
@@ -182,22 +189,28 @@ const FORMS: &[Form] = &[
         name: "link",
         positions: &["UPLINK-TRACE", "DOWNLINK-TRACE"],
         own: LINK,
-        common: &[SEED, TIMING, COMMON],
+        common: &[conditions::OF_ALL, conditions::OF_ONE, SEED, TIMING, COMMON],
         summary: "a link that serves by mahimahi traces",
     },
-    Form { name: "delay", positions: &["MS"], own: &[], common: &[TIMING, COMMON], summary: "a delay each way" },
+    Form {
+        name: "delay",
+        positions: &["MS"],
+        own: &[],
+        common: &[conditions::OF_ALL, conditions::OF_ONE, SEED, TIMING, COMMON],
+        summary: "a delay each way",
+    },
     Form {
         name: "loss",
         positions: &["uplink|downlink", "RATE"],
         own: &[],
-        common: &[SEED, COMMON],
+        common: &[conditions::OF_ALL, SEED, COMMON],
         summary: "random loss one way, with a probability RATE from 0 to 1",
     },
     Form {
         name: "onoff",
         positions: &["uplink|downlink", "MEAN-ON-TIME", "MEAN-OFF-TIME"],
         own: &[],
-        common: &[SEED, COMMON],
+        common: &[conditions::OF_ALL, SEED, COMMON],
         summary: "a link that is on and off for random times, means in seconds",
     },
     Form {
@@ -301,15 +314,18 @@ fn request(form: &Form, line: Line) -> Result<Request, String> {
             Box::new([link_way(&line, "uplink", &at[0])?, link_way(&line, "downlink", &at[1])?]),
             line.has("once"),
         ),
-        "delay" => Shell::Delay(delay(&at[0])?),
-        "loss" => {
-            let rate = number(&at[1], "RATE", "a probability from 0 to 1")?;
-            if !(0.0..=1.0).contains(&rate) {
-                return Err(format!("RATE is {rate}; expected a probability from 0 to 1"));
-            }
-            Shell::Loss(direction(&at[0])?, rate)
+        "delay" => {
+            let links = [conditions::link(&line, "uplink")?, conditions::link(&line, "downlink")?];
+            let changed = conditions::OF_ALL.iter().chain(conditions::OF_ONE).any(|(name, ..)| line.has(name));
+            Shell::Delay(delay(&at[0])?, changed.then(|| Box::new(links)))
         }
-        "onoff" => Shell::OnOff(direction(&at[0])?, on_off(&at[1], &at[2])?),
+        "loss" => {
+            Shell::Loss(direction(&at[0])?, Box::new(loss(conditions::link(&line, &at[0].to_string_lossy())?, &at[1])?))
+        }
+        "onoff" => {
+            let link = conditions::link(&line, &at[0].to_string_lossy())?;
+            Shell::OnOff(direction(&at[0])?, on_off(&at[1], &at[2])?, Box::new(link))
+        }
         _ => Shell::Emulate(PathBuf::from(&at[0])),
     };
     if options.seed.is_some() && !shell.is_random() {
@@ -364,7 +380,23 @@ fn link_way(line: &Line, way: &str, trace: &OsStr) -> Result<LinkWay, String> {
         trace: trace.into(),
         queue: queue::read(&kind, &args).map_err(|problem| format!("--{way}-queue: {problem}"))?,
         log: line.path(&format!("{way}-log")),
+        link: conditions::link(line, way)?,
     })
+}
+
+/// Returns `link` with the random loss of `word`, which is 0 if an option of it gives the loss.
+fn loss(link: LinkSpec, word: &OsStr) -> Result<LinkSpec, String> {
+    let rate = number(word, "RATE", "a probability from 0 to 1")?;
+    if !(0.0..=1.0).contains(&rate) {
+        return Err(format!("RATE is {rate}; expected a probability from 0 to 1"));
+    }
+    if link.loss == LossSpec::default() {
+        return Ok(LinkSpec { loss: LossSpec::independent(rate), ..link });
+    }
+    if rate > 0.0 {
+        return Err(format!("RATE is {rate}, but an option gives the loss, too; expected 0 with that option"));
+    }
+    Ok(link)
 }
 
 fn direction(word: &OsStr) -> Result<Direction, String> {

@@ -1,10 +1,11 @@
 //! The two ends of a shell: a device outside, a namespace with a device inside, addresses and routes.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::address::{self, Block};
 use super::{SENDER, ShellError};
 use crate::error::LinkError;
+use crate::ipv6;
 use crate::namespace::{self, Namespace};
 use crate::netlink::{self, InitialWindows};
 use crate::tun::Tun;
@@ -28,6 +29,8 @@ pub struct Ends {
     pub nested: bool,
     /// Flag that the outer namespace has no other processes.
     pub private: bool,
+    /// Both ends have IPv6 addresses beside the others; or why they have none.
+    pub ipv6: Result<(), String>,
 }
 
 impl Ends {
@@ -52,8 +55,6 @@ impl Ends {
             far.add_address(block.outer(), Some(block.inner()))?;
             Ok::<_, ShellError>((far, block, nested))
         })??;
-        // Router solicitations and the like would cross the links; a kernel without IPv6 sends none.
-        let _ = outer.sysctl(&format!("net.ipv6.conf.{device}.disable_ipv6"), "1");
         let near = inner.run(|| {
             let near = Tun::create(INGRESS)?;
             near.add_address(block.inner(), Some(block.outer()))?;
@@ -65,6 +66,30 @@ impl Ends {
         })??;
         // Packets of shells inside this one.
         inner.sysctl("net.ipv4.ip_forward", "1")?;
-        Ok(Self { inner, near, outer, far, block, nested, private })
+        let mut ends = Self { inner, near, outer, far, block, nested, private, ipv6: Ok(()) };
+        ends.ipv6 = ends.add_ipv6().map_err(|e| e.to_string());
+        Ok(ends)
+    }
+
+    /// Adds IPv6 addresses and routes beside the others. What the machine has decided for its own namespace stays.
+    fn add_ipv6(&self) -> Result<(), LinkError> {
+        if self.private {
+            ipv6::allow(&self.outer)?;
+        }
+        let (outer, inner) = (ipv6::beside(self.block.outer()), ipv6::beside(self.block.inner()));
+        let block = (ipv6::beside(self.block.base()), ipv6::PREFIX_BITS + self.block.bits);
+        self.outer.run(|| {
+            self.far.add_address(outer, Some(inner))?;
+            let device = netlink::index(self.far.name())?;
+            netlink::Socket::open()?.route_to(block.0, block.1, device, InitialWindows::default())
+        })??;
+        ipv6::allow(&self.inner)?;
+        self.inner.run(|| {
+            self.near.add_address(inner, Some(outer))?;
+            let mut socket = netlink::Socket::open()?;
+            let device = netlink::index(INGRESS)?;
+            socket.route_to(Ipv6Addr::UNSPECIFIED, 0, device, InitialWindows::default())?;
+            socket.refuse_block(block.0, block.1)
+        })?
     }
 }

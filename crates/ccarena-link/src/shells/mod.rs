@@ -5,6 +5,7 @@
 
 mod address;
 mod arguments;
+mod buffers;
 mod ends;
 mod keeper;
 mod log;
@@ -32,12 +33,17 @@ const NOT_FOUND: u8 = 127;
 /// The environment variable with the address of the outermost shell's outer end.
 const BASE: &str = "MAHIMAHI_BASE";
 
+/// The environment variable with its IPv6 address; unset where there is none.
+const BASE6: &str = "CCARENA_BASE6";
+
 /// The environment variable with what enclosing shells put before the prompt.
 const PREFIX: &str = "MAHIMAHI_SHELL_PREFIX";
 
 /// The environment variables with the addresses of a scenario's flows, less their numbers.
 const SENDER: &str = "CCARENA_SENDER_";
 const RECEIVER: &str = "CCARENA_RECEIVER_";
+const SENDER6: &str = "CCARENA_SENDER6_";
+const RECEIVER6: &str = "CCARENA_RECEIVER6_";
 
 /// Error that stops a shell before its command runs.
 #[derive(Debug, thiserror::Error)]

@@ -13,22 +13,66 @@ use std::time::Duration;
 use super::address::Block;
 use crate::clock;
 use crate::error::LinkError;
+use crate::ipv6;
 use crate::namespace::Namespace;
 
-/// Says `ok` when the rule is there, else why it is not. `$1` is the block, `$2` the device to it.
+/// Says `ok` when the rule is there, else why it is not. `$1` is the block, `$2` the device to it, `$3` the program.
 const SCRIPT: &str = r#"
-rule() { iptables -w -t nat "$1" POSTROUTING -s "$2" ! -o "$3" -j MASQUERADE; }
-if said=$(command -v iptables >/dev/null && rule -A "$1" "$2" 2>&1); then
+rule() { "$4" -w -t nat "$1" POSTROUTING -s "$2" ! -o "$3" -j MASQUERADE; }
+if said=$(command -v "$3" >/dev/null && rule -A "$1" "$2" "$3" 2>&1); then
     echo ok
     cat >/dev/null
-    rule -D "$1" "$2"
+    rule -D "$1" "$2" "$3"
 else
-    echo "${said:-neither nft nor iptables is on PATH}"
+    echo "${said:-neither nft nor $3 is on PATH}"
 fi
 "#;
 
+/// Version, source addresses and the device that leads to them.
+type Rule<'a> = (Version, String, &'a str);
+
 /// Longest time of nft.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Version of the internet protocol that is translated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    V4,
+    V6,
+}
+
+impl Version {
+    /// Returns the first and the number of fixed bits of the addresses of `block`.
+    fn source(self, block: Block) -> String {
+        match self {
+            Self::V4 => format!("{}/{}", block.base(), block.bits),
+            Self::V6 => format!("{}/{}", ipv6::beside(block.base()), ipv6::PREFIX_BITS + block.bits),
+        }
+    }
+
+    /// Returns the setting that lets a machine forward.
+    fn forwarding(self) -> &'static str {
+        match self {
+            Self::V4 => "net.ipv4.ip_forward",
+            Self::V6 => "net.ipv6.conf.all.forwarding",
+        }
+    }
+
+    /// Returns the family of nft's tables.
+    fn family(self) -> &'static str {
+        match self {
+            Self::V4 => "ip",
+            Self::V6 => "ip6",
+        }
+    }
+
+    fn iptables(self) -> &'static str {
+        match self {
+            Self::V4 => "iptables",
+            Self::V6 => "ip6tables",
+        }
+    }
+}
 
 /// A rule that is in force while this lives.
 pub struct Translation {
@@ -37,36 +81,37 @@ pub struct Translation {
 }
 
 impl Translation {
-    /// Translates the addresses of `block`, which `device` of namespace `outer` leads to, when packets leave otherwise.
+    /// Translates the addresses of `version` beside `block`, which `device` of namespace `outer` leads to, when packets leave otherwise.
     ///
     /// # Errors
     /// Why not, as a sentence for people: the shell works without.
-    pub fn begin(outer: &Namespace, block: Block, device: &str) -> Result<Self, String> {
+    pub fn begin(outer: &Namespace, block: Block, device: &str, version: Version) -> Result<Self, String> {
         let said = |e: LinkError| e.to_string();
-        let forwards = outer.run(|| std::fs::read_to_string("/proc/sys/net/ipv4/ip_forward")).map_err(said)?;
+        let setting = version.forwarding();
+        let path = format!("/proc/sys/{}", setting.replace('.', "/"));
+        let forwards = outer.run(|| std::fs::read_to_string(path)).map_err(said)?;
         if forwards.is_ok_and(|text| text.trim() == "0") {
-            return Err("this machine does not forward: sysctl -w net.ipv4.ip_forward=1".into());
+            return Err(format!("this machine does not forward: sysctl -w {setting}=1"));
         }
-        let source = format!("{}/{}", block.base(), block.bits);
-        outer
-            .run(|| Self::by_nft(&source, device).or_else(|why| Self::by_iptables(&source, device, &why)))
-            .map_err(said)?
+        let rule = (version, version.source(block), device);
+        outer.run(|| Self::by_nft(&rule).or_else(|why| Self::by_iptables(&rule, &why))).map_err(said)?
     }
 
     /// A table of nftables that the kernel removes with its owner.
-    fn by_nft(source: &str, device: &str) -> Result<Self, String> {
+    fn by_nft((version, source, device): &Rule<'_>) -> Result<Self, String> {
+        let family = version.family();
         let table = format!("ccarena_{}", std::process::id());
         let rules = format!(
-            "add table ip {table} {{ flags owner; }}\n\
-             add chain ip {table} out {{ type nat hook postrouting priority 100; }}\n\
-             add rule ip {table} out ip saddr {source} oifname != \"{device}\" masquerade\n"
+            "add table {family} {table} {{ flags owner; }}\n\
+             add chain {family} {table} out {{ type nat hook postrouting priority 100; }}\n\
+             add rule {family} {table} out {family} saddr {source} oifname != \"{device}\" masquerade\n"
         );
         let mut translation = Self::spawn(Command::new("nft").arg("-i").stdout(Stdio::null()))?;
         let written = translation.held.as_mut().map(|stdin| stdin.write_all(rules.as_bytes()));
         written.transpose().map_err(|e| format!("nft takes no rules: {e}"))?;
         let until = clock::now_ns() + PATIENCE.as_nanos() as u64;
         loop {
-            let listed = Command::new("nft").args(["list", "table", "ip", &table]).output();
+            let listed = Command::new("nft").args(["list", "table", family, &table]).output();
             let listed =
                 String::from_utf8_lossy(&listed.map_err(|e| format!("cannot run nft: {e}"))?.stdout).into_owned();
             if listed.contains("flags owner") && listed.contains("masquerade") {
@@ -79,8 +124,8 @@ impl Translation {
         }
     }
 
-    fn by_iptables(source: &str, device: &str, no_nft: &str) -> Result<Self, String> {
-        let script = ["-c", SCRIPT, "sh", source, device];
+    fn by_iptables((version, source, device): &Rule<'_>, no_nft: &str) -> Result<Self, String> {
+        let script = ["-c", SCRIPT, "sh", source, device, version.iptables()];
         let mut translation = Self::spawn(Command::new("sh").args(script).stdout(Stdio::piped()))?;
         let mut answer = String::new();
         if let Some(out) = translation.holder.stdout.take() {

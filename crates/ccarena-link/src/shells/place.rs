@@ -4,9 +4,10 @@ use std::ffi::OsString;
 
 use super::arguments::{Direction, OnOff, Shell};
 use super::ends::Ends;
-use super::nat::Translation;
-use super::{BASE, PREFIX, RECEIVER, SENDER, ShellError, say};
+use super::nat::{Translation, Version};
+use super::{BASE, BASE6, PREFIX, RECEIVER, RECEIVER6, SENDER, SENDER6, ShellError, say};
 use crate::error::LinkError;
+use crate::ipv6;
 use crate::namespace::{self, Namespace};
 use crate::network::{End, Network};
 
@@ -18,7 +19,7 @@ pub struct Place {
     pub variables: Vec<(String, OsString)>,
     /// The devices.
     pub devices: Devices,
-    _translation: Option<Translation>,
+    _translations: Vec<Translation>,
 }
 
 /// The devices between which packets are carried.
@@ -39,21 +40,30 @@ impl Place {
         let prefix: String = shells.iter().map(prefix).collect();
         if let [Shell::Emulate(_), ..] = shells {
             namespace::become_root_in_user_namespace()?;
-            let devices = Devices::Network(Network::new(flows)?);
-            return Ok(Self { prefix, variables: flow_variables(flows), devices, _translation: None });
+            let network = Network::new(flows)?;
+            let ipv6 = network.add_ipv6();
+            if let (Err(why), true) = (&ipv6, verbose) {
+                say(format_args!("{prefix}no IPv6: {why}"));
+            }
+            let variables = flow_variables(flows, ipv6.is_ok());
+            return Ok(Self { prefix, variables, devices: Devices::Network(network), _translations: Vec::new() });
         }
         let ends = Ends::new(shells.first().map_or("link", device_name))?;
-        let alone = ends.nested || ends.private;
-        let translation = (!alone).then(|| Translation::begin(&ends.outer, ends.block, ends.far.name()));
         if verbose {
             let place = if ends.private { "in a namespace of its own" } else { "here" };
-            say(format_args!("{prefix}{} inside, {} {place}", ends.block.inner(), ends.block.outer()));
-            if let Some(Err(why)) = &translation {
-                say(format_args!("{prefix}nothing beyond this machine answers: {why}"));
+            let (inner, outer) = (ends.block.inner(), ends.block.outer());
+            say(format_args!("{prefix}{inner} inside, {outer} {place}"));
+            match &ends.ipv6 {
+                Ok(()) => say(format_args!("{prefix}{} inside, {} {place}", ipv6::beside(inner), ipv6::beside(outer))),
+                Err(why) => say(format_args!("{prefix}no IPv6: {why}")),
             }
         }
+        let _translations = translations(&ends, &prefix, verbose);
         // The outermost shell's, as with mahimahi; but a far command is at this shell's own.
-        let base = std::env::var_os(BASE).filter(|_| !ends.private && !serves);
+        let base = |name: &str, own: String| {
+            let outermost = std::env::var_os(name).filter(|_| !ends.private && !serves);
+            (name.into(), outermost.unwrap_or_else(|| own.into()))
+        };
         if serves && ends.nested {
             say(format_args!(
                 "{prefix}the far command runs inside the shell around this one: what the command sends to $MAHIMAHI_BASE \
@@ -62,8 +72,11 @@ impl Place {
                 prefix
             ));
         }
-        let variables = vec![(BASE.into(), base.unwrap_or_else(|| ends.block.outer().to_string().into()))];
-        Ok(Self { prefix, variables, devices: Devices::Ends(ends), _translation: translation.and_then(Result::ok) })
+        let mut variables = vec![base(BASE, ends.block.outer().to_string())];
+        if ends.ipv6.is_ok() {
+            variables.push(base(BASE6, ipv6::beside(ends.block.outer()).to_string()));
+        }
+        Ok(Self { prefix, variables, devices: Devices::Ends(ends), _translations })
     }
 
     /// Returns the namespace of the command.
@@ -107,18 +120,41 @@ impl Place {
 pub fn device_name(shell: &Shell) -> &'static str {
     match shell {
         Shell::Link(..) => "link",
-        Shell::Delay(_) => "delay",
+        Shell::Delay(..) => "delay",
         Shell::Loss(..) => "loss",
         Shell::OnOff(..) => "onoff",
         Shell::Emulate(_) => "emulate",
     }
 }
 
-fn flow_variables(flows: usize) -> Vec<(String, OsString)> {
-    let mut variables = vec![(BASE.into(), End::Receivers.address(0).to_string().into())];
+/// Starts the address translation of an outermost shell: what can be had of it.
+fn translations(ends: &Ends, prefix: &str, verbose: bool) -> Vec<Translation> {
+    if ends.nested || ends.private {
+        return Vec::new();
+    }
+    let versions = if ends.ipv6.is_ok() { &[Version::V4, Version::V6][..] } else { &[Version::V4] };
+    let begin = |&version: &Version| match Translation::begin(&ends.outer, ends.block, ends.far.name(), version) {
+        Ok(translation) => Some(translation),
+        Err(why) => {
+            if verbose {
+                let over = if version == Version::V6 { " over IPv6" } else { "" };
+                say(format_args!("{prefix}nothing beyond this machine answers{over}: {why}"));
+            }
+            None
+        }
+    };
+    versions.iter().filter_map(begin).collect()
+}
+
+fn flow_variables(flows: usize, has_ipv6: bool) -> Vec<(String, OsString)> {
+    let first = End::Receivers.address(0);
+    let mut variables = vec![(BASE.into(), first.to_string().into())];
+    variables.extend(has_ipv6.then(|| (BASE6.into(), ipv6::beside(first).to_string().into())));
     for flow in 0..flows {
-        for (name, end) in [(SENDER, End::Senders), (RECEIVER, End::Receivers)] {
-            variables.push((format!("{name}{flow}"), end.address(flow).to_string().into()));
+        for (name, name6, end) in [(SENDER, SENDER6, End::Senders), (RECEIVER, RECEIVER6, End::Receivers)] {
+            let address = end.address(flow);
+            variables.push((format!("{name}{flow}"), address.to_string().into()));
+            variables.extend(has_ipv6.then(|| (format!("{name6}{flow}"), ipv6::beside(address).to_string().into())));
         }
     }
     variables
@@ -129,9 +165,13 @@ pub fn prefix(shell: &Shell) -> String {
     let arrow = |direction: &Direction| if *direction == Direction::Uplink { "up" } else { "down" };
     match shell {
         Shell::Link(..) => "[link] ".into(),
-        Shell::Delay(delay) => format!("[delay {} ms] ", delay.as_millis_f64()),
-        Shell::Loss(direction, rate) => format!("[loss {}={rate}] ", arrow(direction)),
-        Shell::OnOff(direction, on_off) => {
+        Shell::Delay(delay, _) => format!("[delay {} ms] ", delay.as_millis_f64()),
+        Shell::Loss(direction, link) => {
+            let kind = link.loss.kind.description().name;
+            let rate = link.loss.as_independent().map_or_else(|| kind.into(), |rate| rate.to_string());
+            format!("[loss {}={rate}] ", arrow(direction))
+        }
+        Shell::OnOff(direction, on_off, _) => {
             let (on, off) = match on_off {
                 OnOff::Always => (1.0, 0.0),
                 OnOff::Never => (0.0, 1.0),

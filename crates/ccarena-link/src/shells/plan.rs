@@ -5,22 +5,21 @@ use std::os::fd::RawFd;
 use std::path::Path;
 
 use ccarena_cc::bounded;
-use ccarena_cc::types::{Dur, Rate};
+use ccarena_cc::types::Dur;
 use ccarena_net::losses::LossSpec;
 use ccarena_net::scenario::{Flow, Link as LinkSpec};
-use ccarena_net::{Link, QueueSpec, Scenario, ServiceSpec, Trace, trace};
+use ccarena_net::{Link, Scenario, ServiceSpec, Trace, trace};
 
+use super::arguments::conditions::at_once;
 use super::arguments::{Direction, LinkWay, OnOff, Shell};
+use super::buffers::Need;
 use super::ends::Ends;
 use super::log::{self, Head, Log, Writing};
 use super::place::{self, Devices, Place};
-use super::{PREFIX, ShellError, queue};
+use super::{PREFIX, ShellError, queue, say};
 use crate::clock;
 use crate::emulator::{Chain, Emulator, Running};
 use crate::error::LinkError;
-
-/// A link that serves at once: loss and outages alone.
-const AT_ONCE: Rate = Rate(1_000_000_000_000);
 
 /// Times that mahimahi's link and delay sleep between looks at their queues, and their excess. They call poll(2) in
 /// whole milliseconds, to which the kernel adds 50 µs (the timer slack) and the time of waking (docs/fidelity.md).
@@ -110,6 +109,10 @@ impl<'a> Plan<'a> {
             Hop::Nothing => return Ok(()),
             Hop::Delay(delay) => {
                 let before = match self.scenario.links[first..].last_mut() {
+                    // Its delay is not a number to which another could be added.
+                    Some(link) if link.varies.is_some() => {
+                        return self.add(shells, Hop::Link(Box::new(LinkSpec { delay, ..at_once() })), way, first);
+                    }
                     Some(link) => &mut link.delay,
                     None => &mut self.ways[way].delay,
                 };
@@ -140,15 +143,18 @@ impl<'a> Plan<'a> {
     /// If the machine does not allow it.
     pub fn start(self, place: &Place, line: &str, emulator: Emulator) -> Result<Links, ShellError> {
         match &place.devices {
-            Devices::Ends(ends) => self.start_between(ends, line, emulator),
+            Devices::Ends(ends) => self.start_between(ends, &place.prefix, line, emulator),
             Devices::Network(network) => {
                 let running = emulator.start(&self.scenario, trace::load, network)?;
+                if let Some(need) = Need::of(&self.scenario, running.extremes(), Dur::ZERO) {
+                    need.enlarge_network(network);
+                }
                 Ok(Links { running, names: names(&self.scenario), logs: Vec::new(), ends_ns: None })
             }
         }
     }
 
-    fn start_between(mut self, ends: &Ends, line: &str, emulator: Emulator) -> Result<Links, ShellError> {
+    fn start_between(mut self, ends: &Ends, prefix: &str, line: &str, emulator: Emulator) -> Result<Links, ShellError> {
         let mut chains = [Chain::default(), Chain::default()];
         for (chain, way) in chains.iter_mut().zip(&self.ways) {
             chain.delay = way.delay;
@@ -164,7 +170,12 @@ impl<'a> Plan<'a> {
             }));
         }
         let [up, down] = chains;
+        let before = up.delay + down.delay;
         let running = emulator.over(up, down, &ends.near, &ends.far)?;
+        let need = Need::of(&self.scenario, running.extremes(), before);
+        if let Some(complaint) = need.and_then(|need| need.enlarge_ends(ends)) {
+            say(format_args!("{prefix}{complaint}"));
+        }
         let zero_ns = running.zero();
         let mut logs = Vec::new();
         for traced in &mut self.traced {
@@ -207,31 +218,31 @@ fn hop(shell: &Shell, way: usize, wakes: bool, alone: bool) -> Hop<'_> {
     let unchanged = if alone { link(at_once()) } else { Hop::Nothing };
     match shell {
         Shell::Link(ways, once) => Hop::Traced { way: &ways[way], once: *once, wakes },
-        Shell::Delay(delay) if wakes => link(LinkSpec { delay: *delay, wakes: WAKES, jitter: WAKES_LATE, ..at_once() }),
-        Shell::Delay(delay) => Hop::Delay(*delay),
-        Shell::Loss(direction, rate) if changed(direction) => {
-            link(LinkSpec { loss: LossSpec::independent(*rate), ..at_once() })
+        Shell::Delay(delay, None) if !wakes => Hop::Delay(*delay),
+        Shell::Delay(delay, links) => {
+            let spec = links.as_ref().map_or_else(at_once, |links| links[way].clone());
+            link(woken(LinkSpec { delay: spec.delay + *delay, ..spec }, wakes))
         }
-        Shell::OnOff(direction, on_off) if changed(direction) => link(match on_off {
-            OnOff::Always => at_once(),
-            OnOff::Never => LinkSpec { loss: LossSpec::independent(1.0), ..at_once() },
-            OnOff::Turns(outages) => LinkSpec { outages: Some(*outages), ..at_once() },
+        Shell::Loss(direction, spec) if changed(direction) => Hop::Link(spec.clone()),
+        Shell::OnOff(direction, on_off, spec) if changed(direction) => link(match on_off {
+            OnOff::Always => (**spec).clone(),
+            OnOff::Never => LinkSpec { loss: LossSpec::independent(1.0), ..(**spec).clone() },
+            OnOff::Turns(outages) => LinkSpec { outages: Some(*outages), ..(**spec).clone() },
         }),
         Shell::Loss(..) | Shell::OnOff(..) => unchanged,
         Shell::Emulate(_) => Hop::Nothing,
     }
 }
 
-fn at_once() -> LinkSpec {
-    let service = ServiceSpec::Constant(AT_ONCE);
-    LinkSpec { service, queue: QueueSpec::infinite(), delay: Dur::ZERO, ..LinkSpec::default() }
-}
-
 fn of_trace(way: &LinkWay, wakes: bool) -> LinkSpec {
     let file = way.trace.to_string_lossy().into_owned();
     let service = ServiceSpec::Trace { file, offset: Dur::ZERO, reshape: None };
-    let (wakes, jitter) = if wakes { (WAKES, WAKES_LATE) } else { (Dur::ZERO, Dur::ZERO) };
-    LinkSpec { service, queue: way.queue.clone(), delay: Dur::ZERO, wakes, jitter, ..LinkSpec::default() }
+    woken(LinkSpec { service, queue: way.queue.clone(), ..way.link.clone() }, wakes)
+}
+
+/// Returns `link`, whose packets pass when the process of a shell of mahimahi's `wakes`.
+fn woken(link: LinkSpec, wakes: bool) -> LinkSpec {
+    if wakes { LinkSpec { wakes: WAKES, jitter: WAKES_LATE, ..link } } else { link }
 }
 
 fn read_scenario(path: &Path) -> Result<Scenario, ShellError> {

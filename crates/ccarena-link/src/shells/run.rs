@@ -18,7 +18,7 @@ use super::place::{self, Place};
 use super::plan::{Links, Plan};
 use super::signals::{self, POLITE, Signals};
 use super::summary::Summary;
-use super::{ShellError, say};
+use super::{BASE6, ShellError, say};
 use crate::clock;
 use crate::error::LinkError;
 use crate::namespace::Namespace;
@@ -70,7 +70,8 @@ fn mahimahi(shell: &Shell, words: &[OsString]) -> ShellError {
 fn spawn(place: &Place, at: &Namespace, words: &[OsString]) -> Result<u32, ShellError> {
     let mut command = at.command("/proc/self/exe")?;
     command.arg0("ccarena-link").arg(keeper::NAME).arg(std::process::id().to_string()).args(words);
-    command.envs(place.prompt()).envs(place.variables.iter().map(|(name, value)| (name, value)));
+    // A shell around this one may have IPv6 where this one has none.
+    command.env_remove(BASE6).envs(place.prompt()).envs(place.variables.iter().map(|(name, value)| (name, value)));
     let child = command.spawn().map_err(|e| LinkError::of("cannot start a process", e))?;
     Ok(child.id())
 }

@@ -77,6 +77,11 @@ impl Wire {
         Self { delay, late: None, impaired: None }
     }
 
+    /// Returns the longest propagation delay.
+    pub fn longest_delay(&self) -> Dur {
+        self.late.as_ref().and_then(|late| late.varies.as_ref()).map_or(self.delay, |varies| varies.longest)
+    }
+
     /// Makes packets late by `mean` on average.
     pub fn set_jitter(&mut self, mean: Dur, stream: Stream) {
         if mean > Dur::ZERO {

@@ -72,7 +72,7 @@ fn links(at: &At<'_>) -> Result<Vec<Link>> {
     Ok(links)
 }
 
-fn link(at: &At<'_>, index: usize) -> Result<Link> {
+pub fn link(at: &At<'_>, index: usize) -> Result<Link> {
     let own = ["name", "service", "queue", "delay_ms", "jitter_ms", "wakes_ms", "loss", "outages", "router"];
     let o = at.object(&[&own[..], links::IMPAIRMENTS].concat())?;
     let default = Link::default();

@@ -80,7 +80,9 @@ impl Form {
             }
             let in_command = permute && !line.command.is_empty();
             let fail = |problem| Unfit { problem, in_command };
-            let (name, value) = self.find(&text).map_err(fail)?;
+            // In the command, mahimahi's options alone count: ours are as likely the command's.
+            let common = if in_command { &[] } else { self.common };
+            let (name, value) = self.find(&text, common).map_err(fail)?;
             let value = match (self.takes_value(name), value) {
                 (true, Some(value)) => value,
                 (true, None) => words.next().cloned().ok_or_else(|| fail(format!("option --{name} needs a value")))?,
@@ -92,21 +94,26 @@ impl Form {
         Ok(line)
     }
 
-    /// The option that `text` names, by an unambiguous beginning as with getopt, and the value behind its `=`.
-    fn find(&self, text: &str) -> Result<(&'static str, Option<OsString>), String> {
+    /// The option of mahimahi's or of `common` that `text` names, by an unambiguous beginning as with getopt, and the value
+    /// behind its `=`. What begins one of mahimahi's alone is that one.
+    fn find(&self, text: &str, common: &[&'static [Spec]]) -> Result<(&'static str, Option<OsString>), String> {
         let Some(long) = text.strip_prefix("--") else { return self.find_short(text) };
         let (name, value) = match long.split_once('=') {
             Some((name, value)) => (name, Some(value.into())),
             None => (long, None),
         };
-        if let Some((exact, ..)) = self.specs().find(|(n, ..)| *n == name) {
+        let all = || self.own.iter().chain(common.iter().copied().flatten()).map(|(n, ..)| *n);
+        if let Some(exact) = all().find(|n| *n == name) {
             return Ok((exact, value));
         }
-        let begun: Vec<&'static str> = self.specs().map(|(n, ..)| *n).filter(|n| n.starts_with(name)).collect();
+        let mut begun: Vec<&'static str> = all().filter(|n| n.starts_with(name)).collect();
+        if self.own.iter().filter(|(n, ..)| n.starts_with(name)).count() == 1 {
+            begun.truncate(1);
+        }
         match begun[..] {
             [only] => Ok((only, value)),
             [] => {
-                let near = nearest(name, self.specs().map(|(n, ..)| *n));
+                let near = nearest(name, all());
                 let hint = near.map_or_else(String::new, |n| format!("; did you mean --{n}?"));
                 Err(format!("unknown option --{name}{hint}"))
             }

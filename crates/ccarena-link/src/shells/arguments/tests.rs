@@ -81,18 +81,24 @@ fn what_is_wrong_with_a_link_is_said() {
 #[test]
 fn delays() {
     let request = good("delay", "20 ping -c 3 10.0.0.1");
-    assert_eq!(only(request.shells), Shell::Delay(Dur::from_millis(20)));
+    assert_eq!(only(request.shells), Shell::Delay(Dur::from_millis(20), None));
     assert_eq!(request.command, words("ping -c 3 10.0.0.1"));
-    assert_eq!(only(good("delay", "0.5").shells), Shell::Delay(Dur::from_micros(500)));
+    assert_eq!(only(good("delay", "0.5").shells), Shell::Delay(Dur::from_micros(500), None));
     assert_eq!(good("delay", "1 -- -x").command, words("-x"));
     for wrong in ["x", "-5", "1e9", "nan"] {
         assert!(bad("delay", wrong).contains("MS is"), "{wrong}");
     }
 }
 
+/// A loss of the uplink.
+fn loss_of(rate: f64) -> Shell {
+    let link = LinkSpec { loss: LossSpec::independent(rate), ..conditions::at_once() };
+    Shell::Loss(Direction::Uplink, Box::new(link))
+}
+
 #[test]
 fn losses() {
-    assert_eq!(only(good("loss", "uplink 0.25").shells), Shell::Loss(Direction::Uplink, 0.25));
+    assert_eq!(only(good("loss", "uplink 0.25").shells), loss_of(0.25));
     assert!(bad("loss", "sideways 0.1").contains("expected uplink or downlink"));
     assert!(bad("loss", "uplink 1.5").contains("from 0 to 1"));
     assert!(bad("loss", "uplink x").contains("from 0 to 1"));
@@ -102,9 +108,10 @@ fn losses() {
 fn on_and_off() {
     let shell = |line| only(good("onoff", line).shells);
     let turns = OnOff::Turns(Outages { on: Dur::from_millis(1500), off: Dur::from_millis(500) });
-    assert_eq!(shell("downlink 1.5 0.5"), Shell::OnOff(Direction::Downlink, turns));
-    assert_eq!(shell("uplink 1 0"), Shell::OnOff(Direction::Uplink, OnOff::Always));
-    assert_eq!(shell("uplink 0 1"), Shell::OnOff(Direction::Uplink, OnOff::Never));
+    let link = || Box::new(conditions::at_once());
+    assert_eq!(shell("downlink 1.5 0.5"), Shell::OnOff(Direction::Downlink, turns, link()));
+    assert_eq!(shell("uplink 1 0"), Shell::OnOff(Direction::Uplink, OnOff::Always, link()));
+    assert_eq!(shell("uplink 0 1"), Shell::OnOff(Direction::Uplink, OnOff::Never, link()));
     assert!(bad("onoff", "uplink 0 0").contains("both 0"));
     assert!(bad("onoff", "uplink -1 1").contains("MEAN-ON-TIME is -1"));
 }
@@ -166,11 +173,13 @@ fn every_option_does_something_or_is_refused() {
         "timing" | "emulator" => "mahimahi",
         "uplink-queue" | "downlink-queue" => "codel",
         "uplink-queue-args" | "downlink-queue-args" => "packets=7",
+        _ if name.ends_with("policer") => "5,3000",
+        _ if conditions::OF_ALL.iter().chain(conditions::OF_ONE).any(|(known, ..)| *known == name) => "0.1,0.5",
         _ => "word",
     };
     for form in FORMS {
         let positions = match form.name {
-            "loss" => "uplink 0.5",
+            "loss" => "uplink 0",
             "onoff" => "uplink 1 1",
             "link" => {
                 "A B --uplink-queue droptail --uplink-queue-args packets=5 --downlink-queue pie \
@@ -194,7 +203,8 @@ fn a_seed_of_nothing_random_is_refused() {
     for (name, line) in [("link", "--seed 7 A B"), ("loss", "--seed 7 uplink 0"), ("onoff", "--seed 7 uplink 1 0")] {
         assert!(bad(name, line).contains("--seed has no effect"), "{name} {line}");
     }
-    assert!(bad("delay", "--seed 7 5").contains("unknown option --seed"));
+    assert!(bad("delay", "--seed 7 5").contains("--seed has no effect"));
+    assert_eq!(good("delay", "--seed 7 5 --gilbert 0.1,0.5").options.seed, Some(7));
     assert_eq!(good("link", "--seed 7 --uplink-queue red --uplink-queue-args packets=50 A B").options.seed, Some(7));
 }
 
@@ -216,9 +226,9 @@ fn a_far_command_is_behind_all_shells_of_its_line() {
 fn shells_on_one_line_are_joined_unless_one_wants_something_of_its_own() {
     let joined = good("delay", "20 ccarena-link link a b /usr/bin/cca-loss uplink 0.1 ccarena delay 5 ls -l");
     assert_eq!(joined.shells.len(), 4);
-    assert_eq!(joined.shells[0], Shell::Delay(Dur::from_millis(20)));
-    assert_eq!(joined.shells[2], Shell::Loss(Direction::Uplink, 0.1));
-    assert_eq!(joined.shells[3], Shell::Delay(Dur::from_millis(5)));
+    assert_eq!(joined.shells[0], Shell::Delay(Dur::from_millis(20), None));
+    assert_eq!(joined.shells[2], loss_of(0.1));
+    assert_eq!(joined.shells[3], Shell::Delay(Dur::from_millis(5), None));
     assert_eq!(joined.command, ["ls", "-l"]);
     for (line, command) in [
         ("20 mm-delay 5 ls", "mm-delay 5 ls"),
@@ -236,4 +246,81 @@ fn shells_on_one_line_are_joined_unless_one_wants_something_of_its_own() {
             "{line}"
         );
     }
+}
+
+/// The links of both directions of a delay with these options.
+fn links(options: &str) -> [LinkSpec; 2] {
+    match only(good("delay", &format!("5 {options}")).shells) {
+        Shell::Delay(_, Some(links)) => *links,
+        other => panic!("{options}: {other:?}"),
+    }
+}
+
+#[test]
+fn options_are_keys_of_a_link() {
+    let expected = |keys: serde_json::Value| {
+        let mut document = serde_json::json!({"service": {"type": "constant", "rate_mbps": 1}, "delay_ms": 0});
+        document.as_object_mut().unwrap().extend(keys.as_object().unwrap().clone());
+        let at_once = conditions::at_once();
+        LinkSpec { service: at_once.service, queue: at_once.queue, ..LinkSpec::from_json(&document).unwrap() }
+    };
+    for (option, keys) in [
+        ("--gilbert 0.01,0.3", serde_json::json!({"loss": {"type": "gilbert_elliott", "p": 0.01, "r": 0.3}})),
+        (
+            "--gilbert r=0.3,p=0.01,loss_bad=0.5",
+            serde_json::json!({"loss": {"type": "gilbert_elliott", "p": 0.01, "r": 0.3, "loss_bad": 0.5}}),
+        ),
+        ("--policer 5,30000", serde_json::json!({"policer": {"rate_mbps": 5, "burst_bytes": 30000}})),
+        (
+            "--policer 5,3e4,mark",
+            serde_json::json!({"policer": {"rate_mbps": 5, "burst_bytes": 30000, "action": "mark"}}),
+        ),
+        ("--reorder=0.1,5", serde_json::json!({"reorder": {"probability": 0.1, "late_ms": 5}})),
+        ("--duplicate 0.1,0.5", serde_json::json!({"duplicate": {"probability": 0.1, "correlation": 0.5}})),
+        ("--corrupt 0.1", serde_json::json!({"corrupt": 0.1})),
+    ] {
+        assert_eq!(links(option), [expected(keys.clone()), expected(keys.clone())], "{option}");
+        let uplink = option.replace("--", "--uplink-");
+        assert_eq!(links(&uplink), [expected(keys.clone()), conditions::at_once()], "{uplink}");
+        let ([up, down], ..) = link(&format!("A B {}", option.replace("--", "--downlink-")));
+        assert_eq!([up.link, down.link], [conditions::at_once(), expected(keys)], "{option}");
+    }
+    let both = links("--gilbert 0.1,0.5 --uplink-corrupt 0.2");
+    assert!(!both[0].impairments.is_none() && both[1].impairments.is_none());
+    assert_eq!(both[0].loss, both[1].loss);
+}
+
+#[test]
+fn what_is_wrong_with_an_option_is_said() {
+    for (options, says) in [
+        ("--gilbert 0.1", "--gilbert is \"0.1\": loss.r"),
+        ("--gilbert 0.1,2", "loss.r"),
+        ("--gilbert 0.1,0.2,0.3,0.4,0.5", "\"0.5\" is one value too many; expected p,r,loss_bad,loss_good"),
+        ("--gilbert p=0.1,q=0.3", "loss.q"),
+        ("--gilbert 0.1,", "r has no value"),
+        ("--gilbert 0.1,p=0.2", "p is given twice"),
+        ("--policer 5", "policer.burst_bytes"),
+        ("--policer 0,30000", "policer.rate_mbps"),
+        ("--policer 5,30000,shape", "policer.action"),
+        ("--reorder 0.1", "reorder.late_ms"),
+        ("--corrupt nan", "corrupt.probability"),
+        (
+            "--gilbert 0.1,0.2 --uplink-gilbert 0.1,0.3",
+            "--gilbert and --uplink-gilbert both give the loss of the uplink",
+        ),
+    ] {
+        let said = bad("delay", &format!("5 {options}"));
+        assert!(said.contains(says), "{options}: {said}");
+    }
+    assert!(bad("loss", "uplink 0.5 --gilbert 0.1,0.5").contains("RATE is 0.5, but an option gives the loss, too"));
+    assert!(bad("loss", "uplink 0 --uplink-gilbert 0.1,0.5").contains("unknown option --uplink-gilbert"));
+}
+
+#[test]
+fn options_of_ours_are_the_commands_behind_it() {
+    let (_, once, command) = link("A B iperf3 --seed 4 --once");
+    assert!(!once, "mahimahi refuses this line");
+    assert_eq!(command, words("iperf3 --seed 4 --once"));
+    // What mahimahi takes for its only option of that beginning stays so.
+    assert!(link("A B --o").1);
 }
