@@ -20,6 +20,14 @@ APPLICATIONS: dict[str, tuple[dict[str, Any], dict[str, float]]] = {
         {"type": "request_response", "sizes": 28_960, "think_s": 0.05},
         {"fct_slowdown_p50": 0.3, "goodput_mbps": 0.3},
     ),
+    "media": (
+        {"type": "media", "max_mbps": 10, "start_mbps": 5, "key_every_s": 1},
+        {"media_delay_p50_ms": 0.15, "media_delay_p95_ms": 0.3, "media_mbps": 0.05},
+    ),
+    "video": (
+        {"type": "video", "ladder_mbps": [5, 10, 15], "chunk_s": 0.5, "buffer_s": 2},
+        {"video_mbps": 0.1, "video_rebuffering_s": 0.1, "video_qoe": 0.15},
+    ),
 }
 """An application of each kind, and by how much of the simulator's value its figures may differ."""
 

@@ -1,4 +1,4 @@
-"""Figures of applications: completion times of transfers."""
+"""Figures of applications: completion times of transfers, delays of media, quality of video."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ccarena.eval.measure.record import TRANSFERS, Subject
+from ccarena.eval.measure import streaming
+from ccarena.eval.measure.record import MEDIA, TRANSFERS, VIDEO, Subject
 from ccarena.eval.measure.sample import percentile
 
 __all__ = ["APPLICATIONS", "Row", "slowdowns"]
@@ -99,6 +100,60 @@ APPLICATIONS: dict[str, Row] = {
         "Transfers that finished within the run over those that were asked for, of all flows of the scheme on the "
         "link. The slowdowns leave out the others.",
         _finished, TRANSFERS, range=(0.0, 1.0),
+    ),
+    **{
+        f"media_delay_p{q}_ms": Row(
+            f"Media delay, p{q}", "ms", 1,
+            f"{'Median' if q == 50 else f'{q}th percentile'} over frames of the time from capture until the receiver "
+            "has the whole frame.",
+            streaming.media_delay(q / 100), MEDIA,
+        )
+        for q in (50, 95, 99)
+    },
+    "media_late": Row(
+        "Late frames", "share", 3,
+        "Frames that the receiver does not have whole within the playout delay, and skipped ones, over all frames "
+        "whose playout is within the flow's time.",
+        streaming.late, MEDIA, range=(0.0, 1.0),
+    ),
+    "media_freezes": Row(
+        "Freezes", "count", 1,
+        "Times between two shown frames of at least max(3 d, d + 150 ms), where d is the frame interval (W3C "
+        "webrtc-stats, `freezeCount`). A frame is shown at its playout time or when it comes later; one that comes "
+        "with a newer one is not shown.",
+        lambda s: float(streaming.freezes_s(s).size), MEDIA,
+    ),
+    "media_freeze_share": Row(
+        "Time frozen", "share", 3,
+        "Length of the freezes over the flow's time (`totalFreezesDuration`).",
+        lambda s: streaming.freezes_s(s).sum() / s.length_s if s.length_s > 0 else math.nan, MEDIA, range=(0.0, 1.0),
+    ),
+    "media_mbps": Row(
+        "Media rate", "Mbit/s", 2, "Bits of the frames that arrived whole, over the flow's time.",
+        streaming.media_mbps, MEDIA,
+    ),
+    "video_mbps": Row(
+        "Video bit rate", "Mbit/s", 2, "Mean bit rate of the chunks that the client has.",
+        lambda s: streaming.playback(s).mbps, VIDEO,
+    ),
+    "video_startup_s": Row(
+        "Startup", "s", 2, "Time from the flow's start until the client has the first chunk and plays it.",
+        lambda s: streaming.playback(s).startup_s, VIDEO,
+    ),
+    "video_rebuffering_s": Row(
+        "Rebuffering", "s", 2, "Time for which playback stood still after it had begun.",
+        lambda s: streaming.playback(s).rebuffering_s, VIDEO,
+    ),
+    "video_switches": Row(
+        "Quality switches", "count", 1, "Chunks with another bit rate than the chunk before.",
+        lambda s: streaming.playback(s).switches, VIDEO,
+    ),
+    "video_qoe": Row(
+        "Video QoE", "Mbit/s", 2,
+        "Quality of experience per chunk: the mean bit rate, less the mean change of bit rate between chunks, less the "
+        "highest bit rate of the ladder times the seconds of startup and rebuffering per chunk (Yin et al., SIGCOMM "
+        "2015, equation 5, balanced preference).",
+        lambda s: streaming.playback(s).qoe, VIDEO, range=(-1e12, 1e12),
     ),
 }  # fmt: skip
 """Figures of applications by name."""

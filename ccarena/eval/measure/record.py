@@ -18,7 +18,7 @@ from ccarena.eval.measure.queueing import time_in_queue_length_ns
 
 __all__ = [
     *("COUNTERS", "FLOWS", "LEARNERS", "MACHINE", "MATCH", "PACKETS", "RECEIVED", "REQUIREMENT", "SERIES", "SOLE"),
-    *("NEEDS_OF_APPLICATIONS", "TRACE", "TRANSFERS"),
+    *("MEDIA", "NEEDS_OF_APPLICATIONS", "TRACE", "TRANSFERS", "VIDEO"),
     *("Record", "Subject", "needs_met"),
 ]
 
@@ -57,13 +57,25 @@ MACHINE = "real time"
 """A backend in real time."""
 TRANSFERS = "transfers"
 """A flow with transfers."""
+MEDIA = "real-time media"
+"""A flow of real-time media."""
+VIDEO = "adaptive video"
+"""A flow of adaptive video."""
 
 
 def _has_transfers(entry: Mapping[str, Any], of_flow: Mapping[str, Any]) -> bool:
     return entry.get("app", {}).get("type") == "transfers" or "size_bytes" in of_flow.get("application", {})
 
 
-NEEDS_OF_APPLICATIONS: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], bool]] = {TRANSFERS: _has_transfers}
+def _has_column(name: str) -> Callable[[Mapping[str, Any], Mapping[str, Any]], bool]:
+    return lambda _, of_flow: name in of_flow.get("application", {})
+
+
+NEEDS_OF_APPLICATIONS: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]], bool]] = {
+    TRANSFERS: _has_transfers,
+    MEDIA: _has_column("frame_bytes"),
+    VIDEO: _has_column("chunk_mbps"),
+}
 """Decides for each need of applications' figures whether a flow meets it, by its entry in the scenario and its
 result."""
 

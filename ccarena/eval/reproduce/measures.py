@@ -21,7 +21,17 @@ from ccarena.eval.heldout import oracle
 from ccarena.eval.measure import table
 from ccarena.eval.measure.packet_log import PacketLog
 from ccarena.eval.measure.queueing import queue_cdf, share_within_delay, share_within_packets
-from ccarena.eval.measure.record import COUNTERS, FLOWS, MACHINE, PACKETS, RECEIVED, REQUIREMENT, SERIES, Record
+from ccarena.eval.measure.record import (
+    COUNTERS,
+    FLOWS,
+    MACHINE,
+    NEEDS_OF_APPLICATIONS,
+    PACKETS,
+    RECEIVED,
+    REQUIREMENT,
+    SERIES,
+    Record,
+)
 from ccarena.eval.measure.table import FIGURES, columns
 from ccarena.eval.measure.throughput import convergence_time_s
 
@@ -43,6 +53,8 @@ PACKET_BYTES = 1500
 
 GIVEN = frozenset({RECEIVED, FLOWS, REQUIREMENT, SERIES, MACHINE})
 """Needs of figures that a part of a run may meet."""
+OF_WHOLE = frozenset({COUNTERS, *NEEDS_OF_APPLICATIONS})
+"""Needs of a flow's figures that only a whole run meets."""
 WHOLE = ("loss_share", "queue_drop_share", "arrived_packets", "delivered_packets", "dropped_packets",
          "daemon_cpu_percent", "datapath_cpu_percent")  # fmt: skip
 """Figures of the run and its first link that are of the whole run."""
@@ -62,7 +74,7 @@ def windowed_run() -> list[str]:
 
 def counted() -> list[str]:
     """Returns the measures of a flow over the whole run."""
-    return [name for name in columns(GIVEN | {COUNTERS}, ()) if COUNTERS in FIGURES[name].needs]
+    return [name for name in columns(GIVEN | OF_WHOLE, ()) if OF_WHOLE & FIGURES[name].needs]
 
 
 def of_packets() -> list[str]:

@@ -11,21 +11,25 @@ pub mod arrivals;
 mod bulk;
 mod capped;
 mod cbr;
+mod media;
 mod on_off;
 mod request_response;
 pub mod sizes;
 mod transfers;
+mod video;
 
 use ccarena_cc::reader::{At, Object, Result};
-use ccarena_cc::{Dur, Rate};
+use ccarena_cc::{Dur, Rate, Time};
 use serde_json::Value;
 
 pub use self::bulk::Bulk;
 pub use self::capped::Capped;
 pub use self::cbr::Cbr;
+pub use self::media::Media;
 pub use self::on_off::OnOff;
 pub use self::request_response::RequestResponse;
 pub use self::transfers::Transfers;
+pub use self::video::Video;
 
 /// Amount without a limit.
 pub const UNLIMITED: u64 = u64::MAX;
@@ -71,6 +75,13 @@ pub struct Needs {
     pub acknowledged: bool,
     /// Rate that the controller allows.
     pub rate: bool,
+    /// Times at which its messages are at the receiver whole, in its results ([`Outcome::with_arrivals`]).
+    pub arrivals: bool,
+}
+
+impl Needs {
+    /// Nothing.
+    pub const NONE: Self = Self { sent: false, acknowledged: false, rate: false, arrivals: false };
 }
 
 /// Results of an application.
@@ -80,6 +91,28 @@ pub struct Outcome {
     pub completion: Vec<Dur>,
     /// Further values by name, each a column of a table.
     pub columns: Vec<(&'static str, Vec<f64>)>,
+    /// Ends of its messages in bytes, if it needs their arrivals.
+    pub ends: Vec<u64>,
+}
+
+impl Outcome {
+    /// Adds column `arrived_s`: the time from `start` at which each message was at the receiver whole, below zero if it was
+    /// not.
+    #[must_use]
+    pub fn with_arrivals(mut self, start: Time, arrival: impl Fn(usize, u64) -> Option<Time>) -> Self {
+        if !self.ends.is_empty() {
+            let since = |at: Time| at.since(start).as_secs_f64();
+            let arrived = self.ends.iter().enumerate().map(|(number, &end)| arrival(number, end).map_or(-1.0, since));
+            self.columns.push(("arrived_s", arrived.collect()));
+        }
+        self
+    }
+}
+
+/// Time at which `progress`, in order, first reaches `end`.
+#[must_use]
+pub fn reached(progress: &[(Time, u64)], end: u64) -> Option<Time> {
+    progress.get(progress.partition_point(|step| step.1 < end)).map(|step| step.0)
 }
 
 /// A running application.
@@ -111,7 +144,7 @@ pub trait Application: Sized {
     /// Fields beside `type`.
     const FIELDS: &'static [&'static str];
     /// Parts of the view that it reads.
-    const NEEDS: Needs = Needs { sent: false, acknowledged: false, rate: false };
+    const NEEDS: Needs = Needs::NONE;
 
     /// Reads its fields.
     ///
@@ -210,6 +243,10 @@ applications! {
     Transfers,
     /// Responses with time to think between them.
     RequestResponse,
+    /// Real-time media.
+    Media,
+    /// Adaptive video.
+    Video,
 }
 
 impl Default for App {
@@ -264,13 +301,15 @@ pub enum Read {
 pub struct Source {
     running: Option<Box<dyn Running>>,
     needs: Needs,
+    /// Ends of messages, if their arrivals are needed.
+    ends: Vec<u64>,
 }
 
 impl Source {
     /// Starts `app`.
     #[must_use]
     pub fn new(app: &App, start: &Start) -> Self {
-        Self { running: app.start(start), needs: app.needs() }
+        Self { running: app.start(start), needs: app.needs(), ends: Vec::new() }
     }
 
     /// Parts of the view that it reads.
@@ -287,16 +326,19 @@ impl Source {
 
     /// Brings it to `view`.
     pub fn advance(&mut self, view: &View) -> Offer {
-        match &mut self.running {
-            Some(running) => running.advance(view),
-            None => Offer { allowed: UNLIMITED, next: Dur::MAX },
+        let Some(running) = &mut self.running else { return Offer { allowed: UNLIMITED, next: Dur::MAX } };
+        let offer = running.advance(view);
+        if self.needs.arrivals && offer.allowed > self.ends.last().copied().unwrap_or(0) {
+            self.ends.push(offer.allowed);
         }
+        offer
     }
 
     /// Returns the results so far.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
-        self.running.as_ref().map(|running| running.outcome()).unwrap_or_default()
+        let outcome = self.running.as_ref().map(|running| running.outcome()).unwrap_or_default();
+        Outcome { ends: self.ends.clone(), ..outcome }
     }
 }
 

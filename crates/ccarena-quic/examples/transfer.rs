@@ -64,7 +64,7 @@ impl Peer for End {
     fn on_event(&mut self, link: &mut Link<'_>, event: Event) {
         match self {
             Self::Sink(bytes) => {
-                bytes.fetch_add(streams::discard(link.stack, &event), Ordering::Relaxed);
+                bytes.fetch_add(streams::discard(link.stack, &event, |_| {}), Ordering::Relaxed);
             }
             Self::Source(stream) if matches!(event, Event::Connected) => *stream = link.stack.streams().open(Dir::Uni),
             Self::Source(_) => {}

@@ -124,7 +124,7 @@ fn receivers(
         let mut config = server.clone();
         config.transport_config(transport::config(&settings, Arc::new(steering.clone())));
         let config = Arc::new(config);
-        let mut once = Some((Arc::clone(&config), steering, Receiver::new(scenario)));
+        let mut once = Some((Arc::clone(&config), steering, Receiver::new(scenario, index)));
         hosts.push(Host::new(udp, clock, Some((config, Box::new(move |_| once.take())))));
     }
     Reactor::new(clock, hosts).map_err(RunError::Reactor)
@@ -265,7 +265,13 @@ fn record(
         undone_recoveries: Some(totals.undone_recoveries),
         rtt_min_ms: totals.rtt_min.map(ccarena_cc::Dur::as_millis_f64),
         rtt_mean_ms: mean.map(ccarena_cc::Dur::as_millis_f64),
-        app: sent.app.into(),
+        // Each message is a stream, in order.
+        app: sent
+            .app
+            .with_arrivals(scenario.flows[index].start, |number, _| {
+                received.whole.as_ref()?.get(&(number as u64)).copied()
+            })
+            .into(),
         decisions: totals.decisions,
         observations_outside: totals.outside.share(),
         error: match totals.failure {

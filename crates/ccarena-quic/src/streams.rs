@@ -13,16 +13,24 @@ pub fn write(connection: &mut Connection, stream: StreamId, most: u64) -> Option
     (written > 0).then_some(written as u64)
 }
 
-/// Reads what the event says has come on streams of the peer's; how many bytes, each counted once.
-pub fn discard(connection: &mut Connection, event: &Event) -> u64 {
+/// Reads what the event says has come on streams of the peer's, and names those that are there whole; how many bytes, each
+/// counted once.
+pub fn discard(connection: &mut Connection, event: &Event, mut whole: impl FnMut(StreamId)) -> u64 {
     let mut bytes = 0;
+    let mut take = |connection: &mut Connection, stream| {
+        let (count, ended) = read(connection, stream, |_| {});
+        bytes += count;
+        if ended {
+            whole(stream);
+        }
+    };
     match event {
         Event::Stream(StreamEvent::Opened { dir: Dir::Uni }) => {
             while let Some(stream) = connection.streams().accept(Dir::Uni) {
-                bytes += read(connection, stream, |_| {}).0;
+                take(connection, stream);
             }
         }
-        Event::Stream(StreamEvent::Readable { id }) => bytes += read(connection, *id, |_| {}).0,
+        Event::Stream(StreamEvent::Readable { id }) => take(connection, *id),
         _ => {}
     }
     bytes

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use ccarena_cc::{Rate, Time};
-use ccarena_net::apps::{Needs, Offer, Outcome, Source, UNLIMITED, View};
+use ccarena_net::apps::{self, Needs, Offer, Outcome, Source, UNLIMITED, View};
 
 /// The running application of a flow. Amounts are in segments of the flow's maximum size, of which the last of a message
 /// may be short.
@@ -81,10 +81,27 @@ impl AppState {
         }
     }
 
-    /// Results so far.
+    /// Results so far, without arrivals.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         self.source.outcome()
+    }
+
+    /// Results of a run in which the receiver had all segments before a number by some time, as `progress` says.
+    #[must_use]
+    pub fn outcome_with(&self, progress: &[(Time, u64)]) -> Outcome {
+        let outcome = self.source.outcome();
+        let (mut bytes, mut segments) = (0, 0);
+        let ends: Vec<u64> = outcome
+            .ends
+            .iter()
+            .map(|&end| {
+                segments += (end - bytes).div_ceil(self.mss);
+                bytes = end;
+                segments
+            })
+            .collect();
+        outcome.with_arrivals(self.start, |number, _| apps::reached(progress, ends[number]))
     }
 
     /// Makes available what is due at `now`, when the segments before `sent` have been sent and those before `acknowledged`

@@ -144,6 +144,7 @@ fn build_flow(
     flow.far_end.return_path = planned.return_path.iter().map(|&l| l as u32).collect();
     flow.base_rtt = scenario.base_rtt(planned);
     flow.far_end.return_delay = scenario.return_delay(planned);
+    flow.far_end.progress = planned.app.needs().arrivals.then(Vec::new);
     flow.far_end.header_bytes = planned.header_bytes;
     flow.far_end.ack_bytes = planned.ack_bytes;
     flow.start = planned.start;

@@ -44,6 +44,8 @@ pub struct FarEnd {
     pub(crate) wire_bytes: u64,
     /// Series of what reached the receiver per bin, if it is kept.
     pub(crate) series: Option<Series<FlowBin>>,
+    /// Times by which the receiver had all segments before a number, if the application needs arrivals.
+    pub(crate) progress: Option<Vec<(Time, u64)>>,
     /// Time at which the last data segment reached, or will reach, the receiver.
     pub(crate) last_arrival: Time,
 }
@@ -67,6 +69,7 @@ impl FarEnd {
             held: VecDeque::new(),
             wire_bytes: 0,
             series: None,
+            progress: None,
             last_arrival: Time::ZERO,
         }
     }
@@ -95,6 +98,12 @@ impl FarEnd {
         if let Some(bin) = self.series.as_mut().and_then(|s| s.at(at)) {
             bin.wire_bytes += u64::from(packet.bytes);
             bin.payload_bytes += self.receiver.goodput_bytes - before;
+        }
+        if let Some(progress) = self.progress.as_mut().filter(|_| at < end) {
+            let next = u64::from(self.receiver.next());
+            if progress.last().is_none_or(|last| last.1 < next) {
+                progress.push((at, next));
+            }
         }
     }
 

@@ -49,7 +49,7 @@ impl Sim {
             rtt_min_ms: seen.then(|| flow.sender.min_rtt().as_millis_f64()),
             rtt_mean_ms: seen.then(|| stats.rtt_sum.as_millis_f64() / stats.rtt_count as f64),
             error,
-            app: flow.sender.app.outcome().into(),
+            app: flow.sender.app.outcome_with(flow.far_end.progress.as_deref().unwrap_or_default()).into(),
             decisions: flow.decisions,
             observations_outside: flow.outside.share(),
             series: flow.far_end.series.take().map(|series| series.bins),

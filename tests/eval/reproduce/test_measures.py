@@ -88,6 +88,16 @@ def test_every_promised_measure_is_there(example: tuple[dict[str, Any], dict[str
     assert set(series["capacity_mbps"]) == {24}
 
 
+def test_figures_of_applications_are_those_of_the_whole_run() -> None:
+    apps = [{"type": "media"}, {"type": "video", "chunk_s": 1}, {"type": "transfers", "sizes_bytes": [9000]}]
+    document, result = simulated(flows=[{"scheme": "cubic", "app": app} for app in apps])
+    flows = measures.row(document, result, Window(3, 6), {}, {}, series=False)["flows"]
+    own = ("media_mbps", "video_qoe", "fct_finished")
+    known = [[name for name in own if not math.isnan(flow[name])] for flow in flows]
+    assert known == [["media_mbps"], ["video_qoe"], ["fct_finished"]]
+    assert flows[2]["fct_finished"] == 1.0
+
+
 def hyvar(period_ms: float) -> tuple[dict[str, Any], dict[str, Any]]:
     """Hyvar that always pushes its window up, so that the learner is asked at the end of every period."""
     return simulated(

@@ -2,6 +2,7 @@
 
 use ccarena_cc::Dur;
 use ccarena_net::Scenario;
+use ccarena_net::apps;
 use ccarena_net::result::{FlowResult, Rows};
 
 use super::plan::{Plan, Runtime};
@@ -51,7 +52,10 @@ pub fn flow(scenario: &Scenario, index: usize, outcome: FlowOutcome<'_>) -> Flow
         undone_recoveries: bridged.then_some(totals.undone_recoveries),
         rtt_min_ms: seen.then(|| ms(Dur::from_micros(u64::from(info.tcpi_min_rtt)))),
         rtt_mean_ms: mean.filter(|_| seen).map(ms),
-        app: sent.app.into(),
+        app: sent
+            .app
+            .with_arrivals(scenario.flows[index].start, |_, end| apps::reached(&received.progress, end))
+            .into(),
         decisions: totals.decisions,
         observations_outside: totals.outside.share(),
         error: totals.failure.map(|reason| scenario.gave_up(index, &reason)).or(sent.error),

@@ -21,6 +21,8 @@ pub struct Received {
     pub info: Option<TcpInfo>,
     /// Amounts per bin, if they are kept.
     pub series: Option<Series<FlowBin>>,
+    /// Payload by time, if the application needs arrivals.
+    pub progress: Vec<(Time, u64)>,
 }
 
 /// Read at most so much before looking at the other sockets.
@@ -33,7 +35,7 @@ pub struct Receivers {
     poller: Poller,
     connections: Vec<Option<Socket>>,
     flows: Vec<Received>,
-    /// Settings of each flow's receiver: immediate acknowledgements; window in bytes; payload of a segment.
+    /// Settings of each flow's receiver: immediate acknowledgements; window in bytes; payload of a segment; arrivals.
     settings: Vec<FlowSetting>,
 }
 
@@ -42,6 +44,7 @@ struct FlowSetting {
     quick: bool,
     window: Option<i32>,
     mss: u64,
+    arrivals: bool,
 }
 
 impl Receivers {
@@ -64,6 +67,7 @@ impl Receivers {
                 .receive_window
                 .map(|segments| i32::try_from(segments.saturating_mul(flow.mss_bytes)).unwrap_or(i32::MAX)),
             mss: u64::from(flow.mss_bytes.max(1)),
+            arrivals: flow.app.needs().arrivals,
         });
         let connections = scenario.flows.iter().map(|_| None).collect();
         Ok(Self { listener, poller, connections, flows, settings: settings.collect() })
@@ -126,6 +130,9 @@ impl Receivers {
                 if let Some(bin) = flow.series.as_mut().and_then(|s| s.at(now)) {
                     bin.payload_bytes += bytes;
                     bin.wire_bytes += bytes + bytes.div_ceil(setting.mss) * HEADER_BYTES;
+                }
+                if setting.arrivals {
+                    flow.progress.push((now, flow.payload_bytes));
                 }
                 if let Some(window) = setting.window {
                     // `tcp_measure_rcv_mss` takes it back when segments turn out to need more memory, or less.

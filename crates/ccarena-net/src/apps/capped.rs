@@ -33,7 +33,7 @@ impl Capped {
 impl Application for Capped {
     const NAME: &'static str = "capped";
     const FIELDS: &'static [&'static str] = &["rate_mbps", "slot_ms"];
-    const NEEDS: Needs = Needs { sent: true, acknowledged: false, rate: false };
+    const NEEDS: Needs = Needs { sent: true, ..Needs::NONE };
 
     fn read(o: &Object<'_>) -> Result<Self> {
         let rate = o.require("rate_mbps", "a rate in Mbit/s")?.mbps(MIN_MBPS)?;

@@ -22,7 +22,7 @@ pub struct RequestResponse {
 impl Application for RequestResponse {
     const NAME: &'static str = "request_response";
     const FIELDS: &'static [&'static str] = &["sizes", "think_s"];
-    const NEEDS: Needs = Needs { sent: false, acknowledged: true, rate: false };
+    const NEEDS: Needs = Needs { acknowledged: true, ..Needs::NONE };
 
     fn read(o: &Object<'_>) -> Result<Self> {
         Ok(Self {
@@ -79,6 +79,6 @@ impl Running for Client {
 
     fn outcome(&self) -> Outcome {
         let completion = self.current.completion.clone();
-        Outcome { completion, columns: vec![("size_bytes", self.asked_sizes.clone())] }
+        Outcome { completion, columns: vec![("size_bytes", self.asked_sizes.clone())], ..Outcome::default() }
     }
 }

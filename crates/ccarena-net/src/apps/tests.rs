@@ -1,3 +1,5 @@
+mod streaming;
+
 use ccarena_cc::Time;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -188,6 +190,34 @@ fn applications_that_cannot_be_are_refused_with_their_place() {
         (json!({"type": "incast", "flows": 2, "size_bytes": 1, "every_s": 0}), "flows[0].app.every_s: got 0;"),
         (json!({"type": "request_response", "sizes": 5}), "flows[0].app.think_s: missing;"),
         (json!({"type": "request_response", "sizes": 5, "think_s": -1}), "flows[0].app.think_s: got -1;"),
+        (json!({"type": "media", "fps": 0}), "flows[0].app.fps: got 0; expected a number from 1 to 240"),
+        (
+            json!({"type": "media", "max_mbps": 0.1}),
+            "flows[0].app.max_mbps: got 0.1; expected at least min_mbps, which is 0.15",
+        ),
+        (
+            json!({"type": "media", "min_mbps": 3}),
+            "flows[0].app.min_mbps: got 3; expected at most max_mbps, which is 2.5",
+        ),
+        (
+            json!({"type": "media", "start_mbps": 9}),
+            "flows[0].app.start_mbps: got 9; expected from min_mbps, which is 0.15,",
+        ),
+        (json!({"type": "media", "variation": 1}), "flows[0].app.variation: got 1;"),
+        (json!({"type": "media", "playout_ms": 0}), "flows[0].app.playout_ms: got 0;"),
+        (json!({"type": "media", "key_every_s": -1}), "flows[0].app.key_every_s: got -1;"),
+        (json!({"type": "media", "bitrate": 1}), "flows[0].app.bitrate: unknown"),
+        (
+            json!({"type": "video", "ladder_mbps": []}),
+            "flows[0].app.ladder_mbps: got []; expected a list of 1 to 100 bit rates",
+        ),
+        (json!({"type": "video", "ladder_mbps": [2, 1]}), "flows[0].app.ladder_mbps[1]: got 1; expected more than 2,"),
+        (json!({"type": "video", "chunk_s": 0}), "flows[0].app.chunk_s: got 0;"),
+        (
+            json!({"type": "video", "chunk_s": 5, "buffer_s": 4}),
+            "flows[0].app.buffer_s: got 4; expected at least chunk_s, which is 5",
+        ),
+        (json!({"type": "video", "abr": "mpc"}), "flows[0].app.abr: unknown choice of bit rates \"mpc\""),
     ];
     for (app, expected) in cases {
         let got = scenario(&app).unwrap_err();
@@ -224,4 +254,6 @@ const APPS: &[&str] = &[
     r#"{"type": "capped", "rate_mbps": 3}"#,
     r#"{"type": "transfers", "sizes_bytes": [1, 50000, 1448], "gap_s": 0.1}"#,
     r#"{"type": "request_response", "sizes": "hadoop", "think_s": 0.1}"#,
+    r#"{"type": "media", "key_every_s": 1}"#,
+    r#"{"type": "video", "abr": "rate"}"#,
 ];

@@ -19,7 +19,7 @@ pub struct Transfers {
 impl Application for Transfers {
     const NAME: &'static str = "transfers";
     const FIELDS: &'static [&'static str] = &["sizes_bytes", "gap_s"];
-    const NEEDS: Needs = Needs { sent: false, acknowledged: true, rate: false };
+    const NEEDS: Needs = Needs { acknowledged: true, ..Needs::NONE };
 
     fn read(o: &Object<'_>) -> Result<Self> {
         let sizes = o.require("sizes_bytes", "a list of sizes in bytes")?;

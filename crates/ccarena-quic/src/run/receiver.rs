@@ -1,5 +1,7 @@
 //! The receiving end of a flow.
 
+use std::collections::HashMap;
+
 use ccarena_cc::Time;
 use ccarena_net::Scenario;
 use ccarena_net::series::{FlowBin, Series};
@@ -18,17 +20,20 @@ pub struct Received {
     pub wire_bytes: u64,
     /// Amounts per bin, if they are kept.
     pub series: Option<Series<FlowBin>>,
+    /// Times at which streams were there whole, by their numbers, if the application needs arrivals.
+    pub whole: Option<HashMap<u64, Time>>,
 }
 
 /// Takes everything and counts it.
 pub struct Receiver(Received);
 
 impl Receiver {
-    /// A receiver for a flow of `scenario`.
+    /// A receiver for flow number `index` of `scenario`.
     #[must_use]
-    pub fn new(scenario: &Scenario) -> Self {
+    pub fn new(scenario: &Scenario, index: usize) -> Self {
+        let whole = scenario.flows[index].app.needs().arrivals.then(HashMap::new);
         let series = scenario.record.series.then(|| Series::new(scenario.record.bin, scenario.duration));
-        Self(Received { series, ..Received::default() })
+        Self(Received { series, whole, ..Received::default() })
     }
 
     /// Returns the data that arrived.
@@ -40,7 +45,11 @@ impl Receiver {
 
 impl Peer for Receiver {
     fn on_event(&mut self, link: &mut Link<'_>, event: Event) {
-        let bytes = streams::discard(link.stack, &event);
+        let bytes = streams::discard(link.stack, &event, |stream| {
+            if let Some(whole) = &mut self.0.whole {
+                whole.entry(stream.index()).or_insert(link.now);
+            }
+        });
         self.0.payload_bytes += bytes;
         if let Some(bin) = self.0.series.as_mut().and_then(|s| s.at(link.now)) {
             bin.payload_bytes += bytes;
