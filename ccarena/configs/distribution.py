@@ -88,9 +88,13 @@ class LinkConfig(Section):
     traces: Literal["auto"] | list[str] = "auto"
     """Names or files of recorded traces; `auto` is every trace in CCARENA_TRACE_DIR and the other trace folders,
     without tested and validation recordings. If none is left, such links are not drawn."""
-    wifi: dict[str, Annotated[Pair, Range(0, 1e9)]] = Field({"packets": (8, 64), "busy_us": (0, 2000), "retry": (0, 0.3)})
+    wifi: dict[str, Annotated[Pair, Range(0, 1e9)]] = Field(
+        {"packets": (8, 64), "busy_us": (0, 2000), "retry": (0, 0.3)}
+    )
     """Ranges of parameters of wifi links (docs/scenario.md), drawn uniformly; others have their defaults."""
-    grants: dict[str, Annotated[Pair, Range(0, 1e9)]] = Field({"slot_ms": (0.5, 5), "request_ms": (0, 10), "grant_ms": (2, 12)})
+    grants: dict[str, Annotated[Pair, Range(0, 1e9)]] = Field(
+        {"slot_ms": (0.5, 5), "request_ms": (0, 10), "grant_ms": (2, 12)}
+    )
     """The same of grants links."""
     augment: Augment | None = None
     """Changes to a recorded trace each time it is drawn; null keeps it."""
