@@ -722,6 +722,8 @@ def test_a_configuration_key_in_vain_is_refused(key: str, makes: str, capsys) ->
         "exchange": "rollouts",
         "reward_below": "flat",
         "router": "'{bits: 3}'",
+        "wifi": "'{retry: 0.1}'",
+        "grants": "'{slot_ms: 1}'",
     }
     value = {**values, "law": "{}", "law_candidates": "20"}.get(key.split(".")[-1], "1")
     given = f"train {makes} --{key} {value}"
