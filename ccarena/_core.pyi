@@ -182,6 +182,13 @@ def one_rtt_late(
 def read_trace(path: str | PathLike[str]) -> NDArray[np.uint32]:
     """Delivery opportunities in ms, `[n]`. Raises TraceError, naming file and line."""
 
+def read_conditions(path: str | PathLike[str]) -> dict[str, Any]:
+    """Columns of a conditions trace by name, each `float64[n, 2]`: rows (time in ms, value), each from its time on.
+
+    `period_ms` is the time after which it repeats, None if one row holds for ever. Raises TraceError, naming file and
+    line.
+    """
+
 def write_trace(path: str | PathLike[str], opportunities_ms: NDArray[np.uint32]) -> None:
     """Writes a trace file. Raises TraceError if the times are no trace, OSError if it cannot be written."""
 

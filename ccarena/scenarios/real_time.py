@@ -23,6 +23,7 @@ from ccarena.core.programs import find
 from ccarena.errors import CcarenaError, MachineError, PolicyError, RunnerError, ScenarioError, TraceError
 from ccarena.scenarios.frames import Array, Decision, Decoder, Failure, Result, Started, assemble
 from ccarena.scenarios.scenario import scenario_json
+from ccarena.traces import conditions
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -235,28 +236,32 @@ class RealTimeRun:
 def check_rates(scenario: Mapping[str, Any]) -> None:
     """Raises ScenarioError if a link of the normalised document is faster than `HONEST_MBPS`."""
     for index, link in enumerate(scenario["links"]):
-        rate_mbps, field = _fastest_mbps(link["service"])
+        rate_mbps, field = _fastest_mbps(link)
         if rate_mbps > HONEST_MBPS:
             raise ScenarioError(
-                f"links[{index}].service.{field}: {rate_mbps:g} Mbit/s; the emulator keeps its schedule up to "
+                f"links[{index}].{field}: {rate_mbps:g} Mbit/s; the emulator keeps its schedule up to "
                 f"{HONEST_MBPS:g} Mbit/s: take a slower link, or the simulator (--backend sim)"
             )
 
 
-def _fastest_mbps(service: Mapping[str, Any]) -> tuple[float, str]:
+def _fastest_mbps(link: Mapping[str, Any]) -> tuple[float, str]:
+    service = link["service"]
     kind = service["type"]
     if kind == "constant":
-        return service["rate_mbps"], "rate_mbps"
+        return service["rate_mbps"], "service.rate_mbps"
     if kind == "steps":
-        return max(step["rate_mbps"] for step in service["steps"]), "steps"
+        return max(step["rate_mbps"] for step in service["steps"]), "service.steps"
     if kind == "random_steps":
-        return service["max_mbps"], "max_mbps"
+        return service["max_mbps"], "service.max_mbps"
     if kind == "trace":
         opportunities_ms = _core.read_trace(Path(service["file"]))
-        return len(opportunities_ms) * 1504 * 8e-3 / max(1, int(opportunities_ms[-1])), "file"
+        return len(opportunities_ms) * 1504 * 8e-3 / max(1, int(opportunities_ms[-1])), "service.file"
+    if kind == "conditions":
+        rates_mbps, _ = conditions.load(link["conditions"]["file"]).weighted("rate_mbps")
+        return float(rates_mbps.max()), "conditions.file"
     if "rate_mbps" in service:  # of a medium
-        return service["rate_mbps"], "rate_mbps"
+        return service["rate_mbps"], "service.rate_mbps"
     if "rate" in service:
-        rate_mbps, field = _fastest_mbps(service["rate"])
-        return rate_mbps, f"rate.{field}"
+        rate_mbps, field = _fastest_mbps({"service": service["rate"]})
+        return rate_mbps, field.replace("service.", "service.rate.")
     return 0.0, kind  # the generator's presets are all of cellular rates

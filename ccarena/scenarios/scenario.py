@@ -16,6 +16,7 @@ from ccarena.configs.spec_files import digest_of, is_file, read_spec
 from ccarena.core.reader import read_data
 from ccarena.errors import ConfigError, ScenarioError
 from ccarena.scenarios.entrant_files import is_entrant_file
+from ccarena.traces import conditions
 
 __all__ = ["flows_of", "give_policy", "read_file", "read_scenario", "resolve", "scenario_json"]
 
@@ -46,11 +47,14 @@ def read_file(path: Path) -> dict[str, Any]:
 def resolve(document: dict[str, Any], folder: Path = Path()) -> dict[str, Any]:
     """Replaces names in the scenario by files, in place, and returns it.
 
-    Traces are files relative to `folder`, or looked up as `ccarena.traces.find` does. A flow's scheme may be the file
+    Traces are files relative to `folder`, or looked up as `ccarena.traces.find` does. A conditions trace fills in its
+    link's least delay. A flow's scheme may be the file
     of a spec, relative to `folder`. Raises TraceError or ConfigError if there is no such file.
     """
     links = document.get("links")
     for link in links if isinstance(links, list) else []:
+        if isinstance(link, dict):
+            conditions.complete(link, folder)
         service = link.get("service") if isinstance(link, dict) else None
         if isinstance(service, dict) and service.get("type") == "trace" and isinstance(service.get("file"), str):
             beside = folder / service["file"]

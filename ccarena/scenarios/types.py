@@ -13,19 +13,17 @@ from typing import Any, TypedDict
 __all__ = ["Flow", "Link", "Record", "Scenario"]
 
 
-class _Link(TypedDict):
-    service: Mapping[str, Any]
-
-
-class Link(_Link, total=False):
-    """Link: queue, server, wire. Delays in ms, one way."""
+class Link(TypedDict, total=False):
+    """Link: queue, server, wire. Delays in ms, one way. `service` is required unless `conditions` has rates."""
 
     name: str
+    service: Mapping[str, Any]
+    conditions: Mapping[str, float | str | bool] | None
     queue: Mapping[str, Any]
     delay_ms: float | Mapping[str, Any]
     jitter_ms: float
     wakes_ms: float
-    loss: float | Mapping[str, float | str]
+    loss: float | Mapping[str, Any]
     policer: Mapping[str, float | str] | None
     shaper: Mapping[str, float | None] | None
     reorder: Mapping[str, float] | None

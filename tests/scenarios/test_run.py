@@ -203,6 +203,7 @@ def test_a_missing_library_is_named_with_its_extra(results: Results, monkeypatch
 def test_types_name_every_key_that_the_native_code_knows() -> None:
     chance = {"probability": 0.1, "late_ms": 1}
     impaired = {**SHORT["links"][0], "reorder": chance, "duplicate": 0.1, "corrupt": 0.1}
+    impaired["conditions"] = {"file": "drive.csv"}
     impaired["policer"] = impaired["shaper"] = {"rate_mbps": 9, "burst_bytes": 9000}
     known = json.loads(_core.validate_scenario(json.dumps({**SHORT, "links": [impaired]})))
     assert set(get_type_hints(ccarena.Scenario)) == set(known)

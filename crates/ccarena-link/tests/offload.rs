@@ -41,7 +41,7 @@ impl Pair {
             r#"{{"links": [{{"service": {{"type": "constant", "rate_mbps": {mbps}}}, "delay_ms": 1,
                 "queue": {{"type": "droptail", "packets": {packets}}}}}], "flows": [{{"scheme": "cubic"}}]}}"#
         );
-        let link = Link::of(&Scenario::parse(&document).unwrap(), 0, trace::load).unwrap();
+        let link = Link::of(&Scenario::parse(&document).unwrap(), 0, &trace::load).unwrap();
         let (forth, back) = (Chain { links: vec![link], ..Chain::default() }, Chain::default());
         let back = Chain { delay: Dur::from_millis(1), ..back };
         let running = Emulator::default().over(forth, back, &near.1, &far.1).unwrap();

@@ -2,10 +2,11 @@
 //! and ACCT's option on the wire; and the scenario document.
 //!
 //! Everything here is pure: time is an argument, randomness comes from counter-based streams
-//! ([`rng`]), and the only function that reads a file is [`trace::load`].
+//! ([`rng`]), and the only functions that read a file are [`trace::load`] and [`conditions::load`].
 
 pub mod apps;
 pub mod cellular;
+pub mod conditions;
 pub mod delays;
 pub mod ecn;
 pub mod impairments;

@@ -1,17 +1,18 @@
 //! A link: loss, a queue, a service, perhaps a router that signals to senders, and a pipe of packets in propagation.
 
+mod conditions;
 mod deferred;
 mod timetable;
 mod wire;
 
 use std::collections::VecDeque;
-use std::path::Path;
 
 use ccarena_cc::Signal;
 use ccarena_cc::types::{Dur, Time};
 
+use crate::conditions::Recordings;
 use crate::impairments::{Befalls, Impaired, ImpairedStats};
-use crate::losses::{Losses, Outages};
+use crate::losses::{self, AnyProcess, Losses, Outages};
 use crate::policer::Policer;
 use crate::queues::{self, AnyQueue, Item, Queue, Setting};
 use crate::rng::{Purpose, Stream, derive};
@@ -19,7 +20,6 @@ use crate::routers::{self, AnyRouter, Header, Router, Sight};
 use crate::scenario::Scenario;
 use crate::series::{LinkBin, Series};
 use crate::service::{Service, ServiceError};
-use crate::trace::{Trace, TraceError};
 use crate::transmissions::Fate;
 use deferred::Deferred;
 use timetable::Timetable;
@@ -175,21 +175,21 @@ impl<T: Carried> Link<T> {
         }
     }
 
-    /// Link number `index` of `scenario`. `load` finds the trace of a file name.
+    /// Link number `index` of `scenario`. `recordings` finds traces by file name.
     ///
     /// # Errors
     /// If its trace or preset cannot be had.
-    pub fn of(
-        scenario: &Scenario,
-        index: usize,
-        load: impl FnOnce(&Path) -> Result<Trace, TraceError>,
-    ) -> Result<Self, ServiceError>
+    pub fn of(scenario: &Scenario, index: usize, recordings: &impl Recordings) -> Result<Self, ServiceError>
     where
         T: Send + Sync + 'static,
     {
         let spec = &scenario.links[index];
         let seed = derive(scenario.seed, Purpose::Service, index as u64);
-        let mut service = Service::new(&spec.service, seed, scenario.duration, load)?;
+        let (conditions, keeps_order) = conditions::of_link(scenario, index, recordings)?;
+        let mut service = match conditions.rates {
+            Some(rates) => Service::stepped(rates),
+            None => Service::new(&spec.service, seed, scenario.duration, |file| recordings.trace(file))?,
+        };
         if let Some(shaper) = spec.shaper {
             service = service.shaped(shaper);
         }
@@ -205,13 +205,20 @@ impl<T: Carried> Link<T> {
         if let Some(varies) = &spec.varies {
             link.wire.set_delays(varies.process.stepped(), varies.keep_order);
         }
+        if let Some(delays) = conditions.delays {
+            link.wire.set_delays(delays, keeps_order);
+        }
         if !spec.impairments.is_none() {
             link.wire.set_impairments(&spec.impairments, stream);
         }
         link.logs_late_drops = !spec.queue.mahimahi;
         let outages = spec.outages.map(|o| Outages::new(o.on, o.off, stream(Purpose::Outages)));
-        link.losses =
-            Losses::new(&spec.loss, stream(Purpose::Loss), outages, spec.policer.map(Policer::new)).map(Box::new);
+        let draws = stream(Purpose::Loss);
+        let process = match conditions.losses {
+            Some(probabilities) => Some(AnyProcess::Steps(losses::Steps::of(probabilities, draws))),
+            None => spec.loss.process(draws),
+        };
+        link.losses = Losses::new(process, outages, spec.policer.map(Policer::new)).map(Box::new);
         link.series = scenario.record.series.then(|| Series::new(scenario.record.bin, scenario.duration));
         link.log = (scenario.record.packets || scenario.record.transmissions).then(PacketLog::default);
         Ok(link)

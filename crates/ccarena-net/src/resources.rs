@@ -352,7 +352,7 @@ fn stated_bytes(service: &ServiceSpec, duration: Dur) -> f64 {
             steps.iter().zip(ends).map(|(&(from, rate), to)| rate.0 as f64 / 8.0 * span(from, to)).sum()
         }
         ServiceSpec::Cellular { preset, .. } => cellular::find_preset(preset).map_or(0.0, |p| bytes(p.mean_mbps())),
-        ServiceSpec::Trace { .. } => f64::INFINITY,
+        ServiceSpec::Trace { .. } | ServiceSpec::Conditions => f64::INFINITY,
         ServiceSpec::Access(access) => stated_bytes(&access.rate, duration),
     }
 }

@@ -34,6 +34,8 @@ pub enum Purpose {
     Duplication = 12,
     /// Packets that are damaged on a wire.
     Corruption = 13,
+    /// Start of a run in conditions traces.
+    Conditions = 14,
     /// Flows that arrive.
     Arrivals = 20,
     /// Contention, absences and retransmissions of a link's medium.

@@ -17,6 +17,7 @@ use ccarena_cc::{Config, FlowSetting, PolicySpec, Spec};
 use serde_json::Value;
 
 use crate::apps::Start;
+use crate::conditions::ConditionsSpec;
 use crate::delays::DelaySpec;
 use crate::impairments::ImpairmentsSpec;
 use crate::losses::LossSpec;
@@ -60,6 +61,8 @@ pub struct Link {
     pub queue: QueueSpec,
     /// Least one-way propagation delay, after the queue. Base RTTs, and all that is measured against them, are of it.
     pub delay: Dur,
+    /// Trace of the conditions that the other fields leave to it. `delay` is the least of its delays.
+    pub conditions: Option<ConditionsSpec>,
     /// Variation of the delay, if it varies.
     pub varies: Option<DelaySpec>,
     /// Mean of what each packet is late beyond `delay`, exponentially distributed and in order; with `wakes`, of what
@@ -231,6 +234,7 @@ impl Default for Link {
             service: ServiceSpec::default(),
             queue: QueueSpec::default(),
             delay: Dur::from_millis(10),
+            conditions: None,
             varies: None,
             jitter: Dur::ZERO,
             wakes: Dur::ZERO,

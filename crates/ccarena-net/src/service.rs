@@ -12,9 +12,10 @@ use ccarena_cc::types::{Dur, Rate, Time};
 use crate::cellular;
 use crate::reshape::Reshape;
 use crate::rng;
+use crate::stepped::Stepped;
 use crate::trace::{Trace, TraceError};
 use access::{Access as _, AccessSpec, AnyAccess};
-use levels::{AnySource, Constant, Levels, RandomSteps, Steps};
+use levels::{AnySource, Constant, Levels, RandomSteps, listed};
 use opportunities::Opportunities;
 use shaped::Shaped;
 pub use shaped::ShaperSpec;
@@ -44,6 +45,8 @@ pub enum ServiceSpec {
         /// Changes to the trace.
         reshape: Option<Reshape>,
     },
+    /// Rates of the link's conditions trace.
+    Conditions,
     /// A generated cellular trace.
     Cellular {
         /// Name of a preset in [`cellular`].
@@ -69,6 +72,9 @@ pub enum ServiceError {
     /// The trace is missing or bad.
     #[error(transparent)]
     Trace(#[from] TraceError),
+    /// The conditions trace is no complement of the link's other fields.
+    #[error("{0}")]
+    Conditions(String),
     /// No preset of that name.
     #[error("{0}")]
     Preset(String),
@@ -84,7 +90,7 @@ pub struct Service(Kind);
 #[derive(Clone, Debug)]
 enum Kind {
     Constant(Levels<Constant>),
-    Steps(Levels<Steps>),
+    Steps(Levels<Stepped<Rate>>),
     RandomSteps(Levels<RandomSteps>),
     Trace(Opportunities),
     Access(Box<AnyAccess>),
@@ -127,6 +133,9 @@ impl Service {
             ServiceSpec::Trace { file, offset, reshape: Some(reshape) } => {
                 Self::trace(&reshape.apply(&load(Path::new(file))?, *offset, file)?, Dur::ZERO)
             }
+            ServiceSpec::Conditions => {
+                return Err(ServiceError::Conditions("the rates of a conditions trace belong to a link".into()));
+            }
             ServiceSpec::Cellular { preset, seed: own, offset } => {
                 let found = cellular::find_preset(preset).map_err(|e| ServiceError::Preset(e.to_string()))?;
                 let seed = own.unwrap_or_else(|| rng::derive(seed, rng::Purpose::Cellular, 0));
@@ -148,7 +157,13 @@ impl Service {
     /// Each rate from its time on; before the first time, and if there are none, the link stands still.
     #[must_use]
     pub fn steps(steps: &[(Time, Rate)]) -> Self {
-        Self(Kind::Steps(Levels::new(Steps::new(steps))))
+        Self::stepped(listed(steps))
+    }
+
+    /// Rates that may repeat; some are above zero if they do.
+    #[must_use]
+    pub fn stepped(rates: Stepped<Rate>) -> Self {
+        Self(Kind::Steps(Levels::new(rates)))
     }
 
     /// A rate uniform in `min`..=`max`, redrawn every `period` (at least 1 µs) from time zero on.
@@ -247,7 +262,10 @@ impl Service {
     pub fn mean_rate(&self, duration: Dur) -> Rate {
         match &self.0 {
             Kind::Constant(s) => s.source.0,
-            Kind::Steps(s) => Rate::of(s.capacity_bytes(Time::ZERO, Time::ZERO + duration), duration),
+            Kind::Steps(s) => {
+                let pass = s.source.period().unwrap_or(duration);
+                Rate::of(s.capacity_bytes(Time::ZERO, Time::ZERO + pass), pass)
+            }
             Kind::RandomSteps(s) => s.source.mean(),
             Kind::Trace(s) => s.mean_rate(),
             Kind::Access(s) => Rate::of(s.capacity_bytes(Time::ZERO, Time::ZERO + duration), duration),
@@ -260,7 +278,7 @@ impl Service {
 fn rates(spec: &ServiceSpec, seed: u64) -> Result<Levels<AnySource>, ServiceError> {
     Ok(Levels::new(match spec {
         ServiceSpec::Constant(rate) => AnySource::Constant(Constant(*rate)),
-        ServiceSpec::Steps(steps) => AnySource::Steps(Steps::new(steps)),
+        ServiceSpec::Steps(steps) => AnySource::Steps(listed(steps)),
         ServiceSpec::RandomSteps { min, max, period } => {
             AnySource::RandomSteps(RandomSteps::new(*min, *max, *period, seed))
         }

@@ -36,9 +36,36 @@ impl<V: Copy> Stepped<V> {
         Self { rows: rows.into(), period: period.filter(|p| *p > Dur::ZERO), offset }
     }
 
+    /// Returns the same values for a run that starts at `offset`; what never repeats stays at its beginning.
+    #[must_use]
+    pub fn starting_at(&self, offset: Dur) -> Self {
+        Self {
+            rows: Arc::clone(&self.rows),
+            period: self.period,
+            offset: Dur(offset.0 % self.period.unwrap_or(Dur(1)).0),
+        }
+    }
+
+    /// Returns the time after which the values repeat; none if they do not.
+    #[must_use]
+    pub fn period(&self) -> Option<Dur> {
+        self.period
+    }
+
+    /// Returns the number of values of one pass.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.rows.len() as u64
+    }
+
+    /// Returns all values of one pass, and the times from its beginning from which they hold.
+    pub fn rows(&self) -> impl Iterator<Item = (Dur, V)> {
+        self.rows.iter().copied()
+    }
+
     /// Returns all values of one pass.
     pub fn values(&self) -> impl Iterator<Item = V> {
-        self.rows.iter().map(|row| row.1)
+        self.rows().map(|row| row.1)
     }
 
     /// Returns the number of the step in force at `now`.
@@ -47,7 +74,7 @@ impl<V: Copy> Stepped<V> {
         let at = Dur(now.0) + self.offset;
         let (pass, rest) = self.period.map_or((0, at), |p| (at.0 / p.0, Dur(at.0 % p.0)));
         let within = self.rows.partition_point(|row| row.0 <= rest).saturating_sub(1);
-        pass * self.rows.len() as u64 + within as u64
+        pass * self.count() + within as u64
     }
 
     /// Returns step number `index`; none after the last one.
@@ -59,7 +86,7 @@ impl<V: Copy> Stepped<V> {
     }
 
     fn row(&self, index: u64) -> Option<(u64, V)> {
-        let count = self.rows.len() as u64;
+        let count = self.count();
         let pass = index.checked_div(count)?;
         let (from, value) = self.rows.get((index % count) as usize).copied()?;
         match self.period {

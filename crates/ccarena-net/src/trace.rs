@@ -84,6 +84,9 @@ pub enum TraceErrorKind {
         /// The most that may be made.
         most: u64,
     },
+    /// A fault of a conditions trace.
+    #[error("{0}")]
+    Conditions(String),
     /// All opportunities are at time zero.
     #[error("the trace lasts 0 ms; expected a last delivery time above 0, after which the trace repeats")]
     ZeroLength,

@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
-use ccarena_cc::Dur;
-use ccarena_net::{Trace, cellular, trace};
-use numpy::{PyArray1, PyReadonlyArray1};
+use ccarena_cc::{Dur, Rate};
+use ccarena_net::stepped::Stepped;
+use ccarena_net::{Trace, cellular, conditions, trace};
+use numpy::{PyArray1, PyArray2, PyReadonlyArray1};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use crate::errors;
 use crate::simulate::to_python;
@@ -15,6 +17,29 @@ use crate::simulate::to_python;
 fn read_trace(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyArray1<u32>>> {
     let trace = py.detach(|| trace::load(&path)).map_err(errors::trace)?;
     Ok(PyArray1::from_slice(py, trace.opportunities_ms()))
+}
+
+/// `read_conditions(path) -> dict`: the columns of a conditions trace by name, each an array of rows `(time_ms, value)`; a value
+/// holds from its time on. `period_ms` is None if one row holds for ever.
+#[pyfunction]
+fn read_conditions(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
+    let read = py.detach(|| conditions::load(&path)).map_err(errors::trace)?;
+    let columns = PyDict::new(py);
+    columns.set_item("period_ms", read.period.map(Dur::as_millis_f64))?;
+    for (name, column) in [
+        ("rate_mbps", read.rates.map(|rates| by_time(&rates, Rate::as_mbps))),
+        ("delay_ms", read.delays.map(|delays| by_time(&delays, Dur::as_millis_f64))),
+        ("loss", read.losses.map(|losses| by_time(&losses, |loss| loss))),
+    ] {
+        if let Some(column) = column {
+            columns.set_item(name, PyArray2::from_vec2(py, &column)?)?;
+        }
+    }
+    Ok(columns)
+}
+
+fn by_time<V: Copy>(stepped: &Stepped<V>, convert: impl Fn(V) -> f64) -> Vec<Vec<f64>> {
+    stepped.rows().map(|(at, value)| vec![at.as_millis_f64(), convert(value)]).collect()
 }
 
 /// `write_trace(path, opportunities_ms: uint32[n])`
@@ -51,6 +76,7 @@ fn cellular_presets(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
 
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(read_trace, module)?)?;
+    module.add_function(wrap_pyfunction!(read_conditions, module)?)?;
     module.add_function(wrap_pyfunction!(write_trace, module)?)?;
     module.add_function(wrap_pyfunction!(generate_cellular, module)?)?;
     module.add_function(wrap_pyfunction!(cellular_presets, module)?)

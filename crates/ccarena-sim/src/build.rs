@@ -78,7 +78,7 @@ impl Sim {
         Demand::of(scenario).check(&limits)?;
         let mut links = Vec::with_capacity(scenario.links.len());
         for index in 0..scenario.links.len() {
-            let link = Link::of(scenario, index, |file| files.trace(file));
+            let link = Link::of(scenario, index, files);
             links.push(link.map_err(|source| SimError::Service { link: index, source })?);
         }
         if scenario.record.transmissions {

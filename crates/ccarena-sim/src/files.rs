@@ -6,15 +6,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ccarena_cc::scheme::Config;
 use ccarena_cc::{Controller, Policies};
+use ccarena_net::conditions::{self, Conditions, Recordings};
 use ccarena_net::{Limits, ResourceError, Trace, TraceError, resources, trace};
 
 /// Builder of controllers of Python classes: of a flow by its number and the class, with the reason if it cannot.
 pub type PythonControllers = dyn Fn(usize, &str, &Config) -> Result<Box<dyn Controller>, String> + Send + Sync;
 
+type Cache<T> = Arc<Mutex<HashMap<PathBuf, T>>>;
+
 /// Traces and policies by file, each read once. Clones share what they have read, also between threads.
 #[derive(Clone)]
 pub struct Files {
-    traces: Arc<Mutex<HashMap<PathBuf, Trace>>>,
+    traces: Cache<Trace>,
+    conditions: Cache<Conditions>,
     /// The policies.
     pub policies: Policies,
     /// Builder of users' Python controllers; none refuses them.
@@ -27,22 +31,30 @@ impl Default for Files {
     fn default() -> Self {
         let setting = std::env::var(resources::VARIABLE).ok();
         let limits = Limits::from_setting(setting.as_deref());
-        Self { traces: Arc::default(), policies: Policies::default(), python: None, limits }
+        Self { traces: Arc::default(), conditions: Arc::default(), policies: Policies::default(), python: None, limits }
     }
 }
 
-impl Files {
-    /// The trace in `file`.
-    ///
-    /// # Errors
-    /// If it is missing or no trace.
-    pub fn trace(&self, file: &Path) -> Result<Trace, TraceError> {
-        let mut traces = self.traces.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(trace) = traces.get(file) {
-            return Ok(trace.clone());
-        }
-        let trace = trace::load(file)?;
-        traces.insert(file.into(), trace.clone());
-        Ok(trace)
+impl Recordings for Files {
+    fn trace(&self, file: &Path) -> Result<Trace, TraceError> {
+        cached(&self.traces, file, trace::load)
     }
+
+    fn conditions(&self, file: &Path) -> Result<Conditions, TraceError> {
+        cached(&self.conditions, file, conditions::load)
+    }
+}
+
+fn cached<T: Clone>(
+    cache: &Cache<T>,
+    file: &Path,
+    load: impl FnOnce(&Path) -> Result<T, TraceError>,
+) -> Result<T, TraceError> {
+    let mut cache = cache.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = cache.get(file) {
+        return Ok(known.clone());
+    }
+    let read = load(file)?;
+    cache.insert(file.into(), read.clone());
+    Ok(read)
 }

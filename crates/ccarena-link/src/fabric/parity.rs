@@ -9,6 +9,25 @@ use serde_json::{Value, json};
 use super::tests::{number, packet};
 use super::*;
 
+/// Conditions of a path that changes every few seconds, with an outage.
+const ALL: &str = "time_ms,rate_mbps,delay_ms,loss
+0,12,20,0
+700,3,60.5,0.02
+1300,0,60.5,0
+1500,20,3,0.001
+2900,8,35,0.3
+3000,15,5,0
+";
+/// Delays alone.
+const DELAYS: &str = "delay_ms,time_ms\n25,0\n5,400\n90,430\n30,900\n";
+
+/// Writes a conditions trace and returns its path.
+fn recorded(name: &str, text: &str) -> String {
+    let file = std::env::temp_dir().join(format!("ccarena-parity-{}-{name}.csv", std::process::id()));
+    std::fs::write(&file, text).unwrap();
+    file.display().to_string()
+}
+
 /// Links with whatever may befall packets.
 fn links() -> Vec<Value> {
     let constant = json!({"type": "constant", "rate_mbps": 12});
@@ -32,6 +51,18 @@ fn links() -> Vec<Value> {
             &constant,
             json!({"delay_ms": {"steps": [{"at_s": 0, "delay_ms": 40}, {"at_s": 1, "delay_ms": 15},
             {"at_s": 4, "delay_ms": 35}, {"at_s": 4.5, "delay_ms": 0.5}], "keep_order": false}, "duplicate": 0.01}),
+        ),
+        one(
+            &constant,
+            json!({"loss": {"type": "steps", "steps": [{"at_s": 0, "loss": 0}, {"at_s": 2, "loss": 0.3},
+            {"at_s": 2.2, "loss": 0.002}]}}),
+        ),
+        json!({"conditions": {"file": recorded("all", ALL), "offset_ms": "random"}, "delay_ms": 3, "queue": {"type": "codel"}}),
+        json!({"conditions": {"file": recorded("all", ALL), "offset_ms": 900, "keep_order": false}, "delay_ms": 3, "jitter_ms": 0.3,
+            "queue": {"type": "droptail", "packets": 40}, "duplicate": 0.01}),
+        one(
+            &cellular,
+            json!({"conditions": {"file": recorded("delays", DELAYS), "offset_ms": 70}, "delay_ms": 5, "loss": 0.001}),
         ),
         one(&constant, json!({"reorder": {"probability": 0.05, "late_ms": 4}})),
         one(&constant, json!({"policer": {"rate_mbps": 8, "burst_bytes": 20000}, "loss": 0.001})),
@@ -84,7 +115,7 @@ fn order_and_fate_of_each_packet_are_those_of_the_simulator() {
             let end = Time(scenario.duration.0);
             let (sent, of_sim) = simulated(&scenario);
             let mut fabric = Fabric::new(
-                vec![Link::of(&scenario, 0, trace::load).unwrap()],
+                vec![Link::of(&scenario, 0, &trace::load).unwrap()],
                 vec![Route { delay: Dur::ZERO, path: vec![0] }],
                 None,
             );

@@ -15,7 +15,7 @@ fn links() -> Vec<Link<Datagram>> {
         {"name": "b", "service": {"type": "cellular", "preset": "lte-driving"}, "queue": {"type": "codel", "packets": 9},
          "delay_ms": 1, "loss": 0.1}]}"#;
     let scenario = Scenario::parse(document).unwrap();
-    (0..2).map(|i| Link::of(&scenario, i, trace::load).unwrap()).collect()
+    (0..2).map(|i| Link::of(&scenario, i, &trace::load).unwrap()).collect()
 }
 
 fn routes() -> Vec<Route> {

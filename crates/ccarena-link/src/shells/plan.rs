@@ -161,7 +161,7 @@ impl<'a> Plan<'a> {
             for index in way.links.clone() {
                 let traced = self.traced.iter().find(|t| t.link == index);
                 let load = |file: &Path| traced.map_or_else(|| trace::load(file), |t| Ok(t.trace.clone()));
-                let link = Link::of(&self.scenario, index, load);
+                let link = Link::of(&self.scenario, index, &load);
                 chain.links.push(link.map_err(|source| LinkError::Service { index, source })?);
             }
             chain.observer = log::observers(way.links.clone().map(|index| {

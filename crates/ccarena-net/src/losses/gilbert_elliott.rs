@@ -6,7 +6,7 @@
 
 use ccarena_cc::types::Time;
 
-use super::{Description, Param, Params, Process};
+use super::{Description, LossSpec, Param, Process};
 use crate::rng::Stream;
 
 const fn share(name: &'static str, default: f64, doc: &'static str) -> Param {
@@ -24,6 +24,7 @@ pub const PROCESS: Description = Description {
         share("loss_good", 0.0, "probability of loss in the good state (1-k of tc-netem)"),
     ],
     required: &["p", "r"],
+    by_time: false,
 };
 
 /// Channel of two states; it begins in the good one.
@@ -37,8 +38,8 @@ pub struct GilbertElliott {
 }
 
 impl GilbertElliott {
-    pub(super) fn new(params: &Params, stream: Stream) -> Self {
-        let get = |good, bad| [params.get(good), params.get(bad)];
+    pub(super) fn new(spec: &LossSpec, stream: Stream) -> Self {
+        let get = |good, bad| [spec.params.get(good), spec.params.get(bad)];
         Self { loss: get("loss_good", "loss_bad"), change: get("p", "r"), bad: false, stream }
     }
 }

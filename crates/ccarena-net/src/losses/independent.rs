@@ -2,7 +2,7 @@
 
 use ccarena_cc::types::Time;
 
-use super::{Description, Param, Params, Process};
+use super::{Description, LossSpec, Param, Process};
 use crate::rng::Stream;
 
 /// Name of its parameter.
@@ -14,6 +14,7 @@ pub const PROCESS: Description = Description {
     summary: "loses each packet with one probability, independent of others (Bernoulli)",
     params: &[Param { name: PROBABILITY, default: 0.0, min: 0.0, max: 1.0, doc: "probability of each packet" }],
     required: &[PROBABILITY],
+    by_time: false,
 };
 
 /// Loss of each packet with one probability.
@@ -24,8 +25,8 @@ pub struct Independent {
 }
 
 impl Independent {
-    pub(super) fn new(params: &Params, stream: Stream) -> Self {
-        Self { probability: params.get(PROBABILITY), stream }
+    pub(super) fn new(spec: &LossSpec, stream: Stream) -> Self {
+        Self { probability: spec.params.get(PROBABILITY), stream }
     }
 }
 

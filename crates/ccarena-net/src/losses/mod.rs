@@ -4,7 +4,7 @@ mod outages;
 
 use std::collections::BTreeMap;
 
-use ccarena_cc::types::Time;
+use ccarena_cc::types::{Dur, Time};
 
 pub use self::outages::Outages;
 use crate::policer::Policer;
@@ -22,6 +22,8 @@ pub struct Description {
     pub params: &'static [Param],
     /// Names of the parameters that have no default.
     pub required: &'static [&'static str],
+    /// Flag that it takes a list `steps` of probabilities by time.
+    pub by_time: bool,
 }
 
 /// Choice of the packets that are lost.
@@ -37,19 +39,33 @@ pub struct LossSpec {
     pub kind: Kind,
     /// Parameters, complete.
     pub params: Params,
+    /// Probabilities by time, of a process that takes them.
+    pub steps: Vec<(Dur, f64)>,
 }
 
 impl LossSpec {
     /// A process of `kind`; parameters that are not `given` have their defaults.
     #[must_use]
     pub fn new(kind: Kind, given: &BTreeMap<&str, f64>) -> Self {
-        Self { kind, params: Params::new(kind.description().params, given) }
+        Self { kind, params: Params::new(kind.description().params, given), steps: Vec::new() }
     }
 
     /// Loss of each packet with `probability`, independent of others.
     #[must_use]
     pub fn independent(probability: f64) -> Self {
         Self::new(Kind::Independent, &BTreeMap::from([(independent::PROBABILITY, probability)]))
+    }
+
+    /// Loss with each probability from its time on; the first at time zero.
+    #[must_use]
+    pub fn by_time(steps: Vec<(Dur, f64)>) -> Self {
+        Self { steps, ..Self::new(Kind::Steps, &BTreeMap::new()) }
+    }
+
+    /// Returns the process, which draws from `stream`; none if it loses nothing.
+    #[must_use]
+    pub fn process(&self, stream: Stream) -> Option<AnyProcess> {
+        (self.as_independent() != Some(0.0)).then(|| AnyProcess::new(self, stream))
     }
 
     /// Returns the probability if each packet is lost independently of others.
@@ -101,7 +117,7 @@ macro_rules! processes {
             #[must_use]
             pub fn new(spec: &LossSpec, stream: Stream) -> Self {
                 match spec.kind {
-                    $(Kind::$process => Self::$process($process::new(&spec.params, stream)),)*
+                    $(Kind::$process => Self::$process($process::new(spec, stream)),)*
                 }
             }
         }
@@ -121,6 +137,7 @@ processes! {
     gilbert_elliott: GilbertElliott,
     independent: Independent,
     slots: Slots,
+    steps: Steps,
 }
 
 /// All processes, by name.
@@ -140,8 +157,7 @@ pub struct Losses {
 impl Losses {
     /// Returns the losses, if the link can lose anything before its queue.
     #[must_use]
-    pub fn new(spec: &LossSpec, stream: Stream, outages: Option<Outages>, policer: Option<Policer>) -> Option<Self> {
-        let process = (spec.as_independent() != Some(0.0)).then(|| AnyProcess::new(spec, stream));
+    pub fn new(process: Option<AnyProcess>, outages: Option<Outages>, policer: Option<Policer>) -> Option<Self> {
         let any = process.is_some() || outages.is_some() || policer.is_some();
         any.then_some(Self { outages, process, policer })
     }
@@ -156,10 +172,9 @@ impl Losses {
 
 #[cfg(test)]
 mod tests {
-    use ccarena_cc::types::Dur;
-
     use super::*;
     use crate::rng::Purpose;
+    use crate::stepped::Stepped;
 
     /// Fates of `count` packets, one per `gap`.
     pub fn fates(kind: Kind, given: &[(&'static str, f64)], count: usize, gap: Dur) -> Vec<bool> {
@@ -223,10 +238,26 @@ mod tests {
     }
 
     #[test]
+    fn steps_lose_with_the_probability_in_force_and_loop() {
+        let ms = Dur::from_millis;
+        let share_of = |mut process: AnyProcess, from: u64, to: u64| {
+            share(&(from..to).map(|i| process.loses(Time::ZERO + ms(1) * i)).collect::<Vec<_>>())
+        };
+        let steps = vec![(ms(0), 0.0), (ms(10_000), 0.2), (ms(40_000), 1.0)];
+        let build = || LossSpec::by_time(steps.clone()).process(Stream::new(3, Purpose::Loss, 0)).unwrap();
+        assert!(share_of(build(), 0, 10_000) < 1e-9 && share_of(build(), 40_000, 50_000) > 1.0 - 1e-9);
+        assert!((share_of(build(), 10_000, 40_000) - 0.2).abs() < 0.01);
+        let looped = Stepped::new([(ms(0), 0.0), (ms(10), 1.0)], Some(ms(30)), ms(20));
+        let mut process = AnyProcess::Steps(Steps::of(looped, Stream::new(3, Purpose::Loss, 0)));
+        let fates: Vec<bool> = (0..90).map(|i| process.loses(Time::ZERO + ms(i))).collect();
+        assert!(fates.iter().enumerate().all(|(i, &lost)| lost == ((i + 20) % 30 >= 10)), "{fates:?}");
+    }
+
+    #[test]
     fn a_link_without_loss_has_none() {
         let stream = || Stream::new(1, Purpose::Loss, 0);
-        assert!(Losses::new(&LossSpec::default(), stream(), None, None).is_none());
-        let always = Losses::new(&LossSpec::independent(1.0), stream(), None, None);
+        assert!(Losses::new(LossSpec::default().process(stream()), None, None).is_none());
+        let always = Losses::new(LossSpec::independent(1.0).process(stream()), None, None);
         assert!(always.is_some_and(|mut losses| losses.loses(Time::ZERO)));
     }
 }

@@ -3,7 +3,7 @@
 
 use ccarena_cc::types::{Dur, Time};
 
-use super::{Description, Param, Params, Process};
+use super::{Description, LossSpec, Param, Process};
 use crate::rng::{Stream, unit};
 
 /// Registry entry of this process.
@@ -16,6 +16,7 @@ pub const PROCESS: Description = Description {
         Param { name: "loss", default: 1.0, min: 0.0, max: 1.0, doc: "probability of each packet in a bad slot" },
     ],
     required: &["slot_ms", "probability"],
+    by_time: false,
 };
 
 /// Loss in time slots.
@@ -30,10 +31,10 @@ pub struct Slots {
 }
 
 impl Slots {
-    pub(super) fn new(params: &Params, mut stream: Stream) -> Self {
+    pub(super) fn new(spec: &LossSpec, mut stream: Stream) -> Self {
         let packets = Stream::keyed(stream.next_u64());
-        let slot = params.millis("slot_ms").max(Dur(1));
-        Self { slot, probability: params.get("probability"), loss: params.get("loss"), slots: stream, packets }
+        let slot = spec.params.millis("slot_ms").max(Dur(1));
+        Self { slot, probability: spec.params.get("probability"), loss: spec.params.get("loss"), slots: stream, packets }
     }
 }
 

@@ -17,6 +17,7 @@ use super::{
 use crate::apps::arrivals::{Arrivals, Context};
 use crate::apps::{self, App, Read};
 use crate::cellular;
+use crate::conditions::ConditionsSpec;
 use crate::delays::MAX_DELAY_MS;
 use crate::queues::{self, Kind, LIMITS, Limit, LimitRule, QueueSpec};
 use crate::reshape::{self, Reshape};
@@ -73,13 +74,16 @@ fn links(at: &At<'_>) -> Result<Vec<Link>> {
 }
 
 pub fn link(at: &At<'_>, index: usize) -> Result<Link> {
-    let own = ["name", "service", "queue", "delay_ms", "jitter_ms", "wakes_ms", "loss", "outages", "router"];
+    let own =
+        ["name", "conditions", "service", "queue", "delay_ms", "jitter_ms", "wakes_ms", "loss", "outages", "router"];
     let o = at.object(&[&own[..], links::IMPAIRMENTS].concat())?;
     let default = Link::default();
+    let conditions = o.maybe("conditions", ConditionsSpec::read)?;
     let (delay, varies) = o.or("delay_ms", (default.delay, None), links::delay)?;
     Ok(Link {
         name: o.or("name", format!("link{index}"), name)?,
-        service: service(&o.require("service", "the link's service, such as {type: constant, rate_mbps: 48}")?)?,
+        service: service_of(&o, conditions.is_some())?,
+        conditions,
         queue: o.or("queue", default.queue, queue)?,
         delay,
         varies,
@@ -92,6 +96,20 @@ pub fn link(at: &At<'_>, index: usize) -> Result<Link> {
         outages: o.maybe("outages", outages)?,
         router: o.or("router", default.router, router)?,
     })
+}
+
+/// Reads the service of the link `o`. Rates of a conditions trace need no key of their own.
+fn service_of(o: &Object<'_>, conditions: bool) -> Result<ServiceSpec> {
+    match o.get("service") {
+        None if conditions => Ok(ServiceSpec::Conditions),
+        None => service(&o.require("service", "the link's service, such as {type: constant, rate_mbps: 48}")?),
+        Some(at) => match service(&at)? {
+            ServiceSpec::Conditions if !conditions => {
+                at.fail("`conditions: {file: ...}` on the link, whose rates these are")
+            }
+            given => Ok(given),
+        },
+    }
 }
 
 fn outages(at: &At<'_>) -> Result<Outages> {
@@ -110,17 +128,19 @@ fn name(at: &At<'_>) -> Result<String> {
     }
 }
 
+const SERVICES: &[&str] = &["constant", "steps", "random_steps", "trace", "cellular", "conditions"];
+
 fn service(at: &At<'_>) -> Result<ServiceSpec> {
     let fields = |kind: &str| match kind {
         "constant" => vec!["rate_mbps"],
         "steps" => vec!["steps"],
         "random_steps" => vec!["min_mbps", "max_mbps", "period_s"],
         "trace" => vec!["file", "offset_ms", "reshape"],
+        "conditions" => vec![],
         "cellular" => vec!["preset", "seed", "offset_ms"],
         name => links::access_fields(name),
     };
-    let kinds = ["constant", "steps", "random_steps", "trace", "cellular"];
-    let kinds: Vec<&str> = kinds.into_iter().chain(access::all().map(|d| d.name)).collect();
+    let kinds: Vec<&str> = SERVICES.iter().copied().chain(access::all().map(|d| d.name)).collect();
     let (kind, o) = at.tagged("service", &kinds, fields)?;
     let offset = |o: &Object<'_>| o.or("offset_ms", Dur::ZERO, |at| at.millis(0.0, 1e10));
     Ok(match kind {
@@ -136,6 +156,7 @@ fn service(at: &At<'_>) -> Result<ServiceSpec> {
             let period = o.require("period_s", "seconds that a rate holds")?.seconds(0.001)?;
             ServiceSpec::RandomSteps { min, max, period }
         }
+        "conditions" => ServiceSpec::Conditions,
         "trace" => ServiceSpec::Trace {
             file: o.require("file", "the path of a mahimahi trace")?.text("the path of a mahimahi trace")?.into(),
             offset: offset(&o)?,

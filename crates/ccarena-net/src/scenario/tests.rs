@@ -29,6 +29,9 @@ fn full() -> Value {
             {"service": {"type": "cellular", "preset": crate::cellular::PRESETS[0].name, "seed": 3}, "queue": {"type": "droptail", "bdp": 0.5}},
             {"name": "w", "service": {"type": "wifi", "rate_mbps": 144, "packets": 20, "retry": 0.2}, "shaper": {"rate_mbps": 50, "burst_bytes": 30000, "peak_mbps": 80}},
             {"name": "g", "service": {"type": "grants", "rate": {"type": "random_steps", "min_mbps": 5, "max_mbps": 20, "period_s": 2}, "slot_ms": 2}, "shaper": {"rate_mbps": 50, "burst_bytes": 30000}},
+            {"conditions": {"file": "x.csv", "offset_ms": "random", "keep_order": false}, "delay_ms": 7},
+            {"conditions": {"file": "y.csv", "offset_ms": 30}, "service": {"type": "constant", "rate_mbps": 1},
+             "loss": {"type": "steps", "steps": [{"at_s": 0, "loss": 0.5}, {"at_s": 2, "loss": 0}]}},
         ],
         "flows": [
             {"name": "f", "scheme": "cubic", "params": {}, "start_s": 1, "stop_s": 5, "path": ["c", "a"],
@@ -76,7 +79,7 @@ fn a_full_document_is_read() {
     assert_eq!((s.flows[3].ack_policy, s.flows[3].min_rto), (AckPolicy::Quic(quic), Dur::from_millis(1000)));
     assert_eq!(s.flows[5].policy, Some(PolicySpec::Rules("rules.json".into())));
     assert_eq!((s.flows[4].burst_bytes, s.flows[4].min_rto), (Some(65_536), Dur::from_millis(200)));
-    assert_eq!(s.bdp_bytes(1, Rate::from_mbps(8.0)), 144_500, "the longest of 80 and 2 x 72.25 ms");
+    assert_eq!(s.bdp_bytes(1, Rate::from_mbps(8.0)), 178_500, "the longest of 80 and 2 x 89.25 ms");
 }
 
 #[test]
@@ -218,6 +221,42 @@ fn impossible_values_are_refused() {
             "/links/0/loss",
             json!({"type": "slots", "slot_ms": 0, "probability": 0.1}),
             "links[0].loss.slot_ms: got 0; expected a number from 0.001 to 600000",
+        ),
+        (
+            "/links/0/loss",
+            json!({"type": "steps"}),
+            "links[0].loss.steps: missing; expected a list of {at_s, loss}, the first at 0 s",
+        ),
+        (
+            "/links/0/loss",
+            json!({"type": "steps", "steps": [{"at_s": 0, "loss": 0}, {"at_s": 1, "loss": 1.1}]}),
+            "links[0].loss.steps[1].loss: got 1.1; expected a number from 0 to 1",
+        ),
+        (
+            "/links/0/loss",
+            json!({"type": "steps", "steps": [{"at_s": 0, "loss": 0}, {"at_s": 0, "loss": 1}]}),
+            "links[0].loss.steps[1].at_s: got 0; expected more than 0",
+        ),
+        ("/links/0/conditions", json!("x.csv"), "links[0].conditions: got \"x.csv\"; expected an object with fields"),
+        (
+            "/links/0/conditions",
+            json!({}),
+            "links[0].conditions.file: missing; expected the path of a conditions trace",
+        ),
+        (
+            "/links/0/conditions",
+            json!({"file": "x.csv", "offset_ms": "rand"}),
+            "links[0].conditions.offset_ms: got \"rand\"; expected a number from 0 to",
+        ),
+        (
+            "/links/0/conditions",
+            json!({"file": "x.csv", "offset_ms": -1}),
+            "links[0].conditions.offset_ms: got -1; expected a number from 0",
+        ),
+        (
+            "/links/0/service",
+            json!({"type": "conditions"}),
+            "links[0].service: got {\"type\":\"conditions\"}; expected `conditions: {file: ...}` on the link",
         ),
         ("/links/0/loss", json!({"type": "slots", "p": 0.1}), "links[0].loss.p: unknown field \"p\""),
         ("/links/0/delay_ms", json!(-1), "links[0].delay_ms: got -1;"),

@@ -47,6 +47,7 @@ fn link(l: &Link) -> Value {
     // Documents of links that have none stay as they were, and with them the digests of stored results.
     if let Value::Object(fields) = &mut document {
         impairments(&l.impairments, fields);
+        fields.extend(l.conditions.as_ref().map(|c| ("conditions".into(), c.write())));
         fields.extend(l.policer.map(|p| ("policer".into(), policer(p))));
         fields.extend(l.shaper.map(|s| ("shaper".into(), shaper(s))));
     }
@@ -89,6 +90,7 @@ fn service(s: &ServiceSpec) -> Value {
         ServiceSpec::Trace { file, offset, reshape: Some(reshaped) } => {
             json!({"type": "trace", "file": file, "offset_ms": ms(offset), "reshape": self::reshape(reshaped)})
         }
+        ServiceSpec::Conditions => json!({"type": "conditions"}),
         ServiceSpec::Cellular { preset, seed, offset } => {
             json!({"type": "cellular", "preset": preset, "seed": seed, "offset_ms": ms(offset)})
         }
@@ -134,7 +136,15 @@ fn queue(q: &QueueSpec) -> Value {
 
 /// A number for independent loss.
 fn loss(l: &LossSpec) -> Value {
-    l.as_independent().map_or_else(|| typed(l.kind.description().name, &l.params), |probability| json!(probability))
+    if let Some(probability) = l.as_independent() {
+        return json!(probability);
+    }
+    let mut document = typed(l.kind.description().name, &l.params);
+    if l.kind.description().by_time {
+        let step = |(from, loss): &(Dur, f64)| json!({"at_s": from.as_secs_f64(), "loss": loss});
+        document["steps"] = l.steps.iter().map(step).collect();
+    }
+    document
 }
 
 fn typed(name: &str, params: &Params) -> Value {

@@ -3,6 +3,7 @@
 use ccarena_cc::types::{Dur, Rate, Time};
 
 use crate::rng::{Stream, unit};
+use crate::stepped::Stepped;
 
 /// Source of a piecewise constant rate.
 pub trait Source {
@@ -10,6 +11,10 @@ pub trait Source {
     fn index(&self, now: Time) -> u64;
     /// Level number `index`.
     fn level(&self, index: u64) -> Level;
+    /// Number of levels after which they repeat, and their time; none if they do not.
+    fn pass(&self) -> Option<(u64, Dur)> {
+        None
+    }
 }
 
 /// One rate and when it holds.
@@ -37,28 +42,28 @@ impl Source for Constant {
     }
 }
 
-/// Listed rates.
-#[derive(Clone, Debug)]
-pub struct Steps(Vec<(Time, Rate)>);
-
-impl Steps {
-    pub fn new(steps: &[(Time, Rate)]) -> Self {
-        let mut steps = steps.to_vec();
-        if steps.first().is_none_or(|s| s.0 > Time::ZERO) {
-            steps.insert(0, (Time::ZERO, Rate(0)));
-        }
-        Self(steps)
-    }
+/// Returns each rate from its time on; before the first time, and if there are none, it is zero.
+pub fn listed(steps: &[(Time, Rate)]) -> Stepped<Rate> {
+    let late = steps.first().is_none_or(|step| step.0 > Time::ZERO).then_some((Dur::ZERO, Rate(0)));
+    let given = steps.iter().map(|&(at, rate)| (at.since(Time::ZERO), rate));
+    Stepped::new(late.into_iter().chain(given).collect::<Vec<_>>(), None, Dur::ZERO)
 }
 
-impl Source for Steps {
+impl Source for Stepped<Rate> {
     fn index(&self, now: Time) -> u64 {
-        self.0.partition_point(|s| s.0 <= now).saturating_sub(1) as u64
+        self.index(now)
     }
     fn level(&self, index: u64) -> Level {
-        let at = |i: u64| self.0.get(i as usize).copied();
-        let (from, rate) = at(index).unwrap_or((Time::NEVER, Rate(0)));
-        Level { index, rate, from, until: at(index + 1).map_or(Time::NEVER, |s| s.0) }
+        let step = self.step(index);
+        step.map_or(Level { index, rate: Rate(0), from: Time::NEVER, until: Time::NEVER }, |step| Level {
+            index,
+            rate: step.value,
+            from: step.from,
+            until: step.until,
+        })
+    }
+    fn pass(&self) -> Option<(u64, Dur)> {
+        self.period().map(|period| (self.count(), period))
     }
 }
 
@@ -102,7 +107,7 @@ impl Source for RandomSteps {
 #[derive(Clone, Debug)]
 pub enum AnySource {
     Constant(Constant),
-    Steps(Steps),
+    Steps(Stepped<Rate>),
     RandomSteps(RandomSteps),
 }
 
@@ -110,7 +115,7 @@ impl Source for AnySource {
     fn index(&self, now: Time) -> u64 {
         match self {
             Self::Constant(s) => s.index(now),
-            Self::Steps(s) => s.index(now),
+            Self::Steps(s) => Source::index(s, now),
             Self::RandomSteps(s) => s.index(now),
         }
     }
@@ -126,6 +131,19 @@ impl Source for AnySource {
 /// Returns the bytes in [`from`, `to`), of which each level has `upto(level, t)` by `t`: whole bytes are counted from its
 /// start, so that intervals add up to the byte.
 pub fn bytes_between(source: &impl Source, from: Time, to: Time, upto: impl Fn(&Level, Time) -> u64) -> u64 {
+    let counted = |from, to| counted_between(source, from, to, &upto);
+    let period = source.pass().map_or(Dur::MAX, |(_, period)| period);
+    let passes = to.since(from).0 / period.0;
+    if passes < 2 {
+        return counted(from, to);
+    }
+    // All passes are the same, but the first one may begin within a level.
+    let (second, last) = (from + period, from + period * passes);
+    let each = counted(second, second + period);
+    counted(from, second) + each.saturating_mul(passes - 1) + counted(last, to)
+}
+
+fn counted_between(source: &impl Source, from: Time, to: Time, upto: impl Fn(&Level, Time) -> u64) -> u64 {
     let mut level = source.level(source.index(from));
     let mut sum = 0_u64;
     let mut at = from;
@@ -156,7 +174,7 @@ pub struct Levels<S> {
 
 impl<S: Source> Levels<S> {
     pub fn new(source: S) -> Self {
-        let level = source.level(0);
+        let level = source.level(source.index(Time::ZERO));
         Self { source, serving: level, seen: level, cached: (0, Dur::ZERO) }
     }
 
@@ -188,6 +206,8 @@ impl<S: Source> Levels<S> {
     fn departure_over_steps(&mut self, start: Time, bytes: u32) -> Time {
         let mut left = u128::from(bytes) * 8_000_000_000;
         let mut now = start;
+        // Where a whole pass of rates that repeat begins, and what was left there.
+        let mut pass: Option<(u64, u128)> = None;
         loop {
             let Level { index, rate, until, .. } = self.serving;
             let span = until.since(now);
@@ -199,6 +219,18 @@ impl<S: Source> Levels<S> {
             left -= carried;
             now = until;
             self.enter(index + 1);
+            let (Some((levels, period)), mark) = (self.source.pass(), *pass.get_or_insert((index + 1, left))) else {
+                continue;
+            };
+            if index + 1 - mark.0 == levels {
+                let Some(skip) = (left - 1).checked_div(mark.1 - left) else { return Time::NEVER };
+                let Ok(skip) = u64::try_from(skip) else { return Time::NEVER };
+                let later = period.0.checked_mul(skip).and_then(|time| time.checked_add(now.0));
+                let Some(later) = later else { return Time::NEVER };
+                left -= (mark.1 - left) * u128::from(skip);
+                now = Time(later);
+                self.enter(index + 1 + skip * levels);
+            }
         }
     }
 

@@ -288,3 +288,38 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn rates_repeat_from_an_offset_on() {
+    let rows = [(Dur(0), mbps(12.0)), (Dur::from_millis(10), mbps(0.0)), (Dur::from_millis(20), mbps(24.0))];
+    let looped = |offset| Service::stepped(Stepped::new(rows, Some(Dur::from_millis(30)), Dur::from_millis(offset)));
+    let mut s = looped(0);
+    assert_eq!(s.departure(ms(9), 3000, false, || ms(0)), Time(20_500_000));
+    assert_eq!(s.departure(ms(21), 30_000, true, || ms(0)), ms(32), "over the seam");
+    assert_eq!(s.mean_rate(Dur::from_millis(1)), mbps(12.0), "of a whole pass");
+    let mut s = looped(25);
+    assert_eq!(s.rate(ms(0)), mbps(24.0));
+    assert_eq!(s.departure(ms(0), 15_000, false, || ms(0)), ms(5));
+    assert_eq!(s.departure(ms(5), 45_000 * 1000, true, || ms(0)), ms(30 * 1000 + 5), "a thousand passes");
+    let mut never = Service::stepped(Stepped::new([(Dur(0), Rate(0)), (Dur(5), Rate(0))], Some(Dur(10)), Dur(0)));
+    assert_eq!(never.departure(ms(1), 1, false, || ms(0)), Time::NEVER);
+    let slow = Service::stepped(Stepped::new([(Dur(0), Rate(0)), (Dur(1000), Rate(1))], Some(Dur(2000)), Dur(0)));
+    assert_eq!(slow.clone().departure(Time(0), 1, false, || ms(0)).0, 16_000_000_000, "8 bits in 8 million passes");
+}
+
+proptest! {
+    /// Capacity of many passes adds up like that of their parts.
+    #[test]
+    fn capacity_that_repeats_is_additive(
+        steps in prop::collection::vec((1_u64..40, 0_u64..100), 1..6), offset in 0_u64..100, cuts in prop::collection::vec(0_u64..900, 1..20),
+    ) {
+        let mut at = 0;
+        let rows: Vec<(Dur, Rate)> =
+            steps.iter().map(|&(gap, rate)| { let row = (Dur(at * 100), Rate(rate * 100_000_000)); at += gap; row }).collect();
+        let s = Service::stepped(Stepped::new(rows, Some(Dur(at * 100)), Dur(offset * 100)));
+        let mut cuts: Vec<Time> = cuts.into_iter().map(|cut| Time(cut * 37)).collect();
+        cuts.sort();
+        let parts: u64 = cuts.windows(2).map(|w| s.capacity_bytes(w[0], w[1])).sum();
+        prop_assert_eq!(parts, s.capacity_bytes(cuts[0], cuts[cuts.len() - 1]));
+    }
+}

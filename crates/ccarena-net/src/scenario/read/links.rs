@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ccarena_cc::reader::{At, MIN_MBPS, Object, Result};
-use ccarena_cc::types::Dur;
+use ccarena_cc::types::{Dur, Time};
 
 use crate::delays::{DelaySpec, MAX_DELAY_MS};
 use crate::impairments::{Chance, ImpairmentsSpec, Reorder};
@@ -47,9 +47,17 @@ pub fn loss(at: &At<'_>) -> Result<LossSpec> {
     }
     let kind_of = |name: &str| losses::Kind::ALL.iter().copied().find(|kind| kind.description().name == name);
     let params = |kind: losses::Kind| kind.description().params.iter();
-    let fields = |name: &str| kind_of(name).into_iter().flat_map(params).map(|p| p.name).collect();
+    let steps = |kind: losses::Kind| kind.description().by_time.then_some("steps");
+    let fields = |name: &str| {
+        kind_of(name).into_iter().flat_map(|kind| params(kind).map(|p| p.name).chain(steps(kind))).collect()
+    };
     let (name, o) = at.tagged("loss process", &names, fields)?;
     let Some(kind) = kind_of(name) else { return at.fail(names.join(", ")) };
+    if kind.description().by_time {
+        let steps = o.require("steps", "a list of {at_s, loss}, the first at 0 s")?;
+        let steps = steps.stepped("loss", "a probability from 0 to 1", |at| at.number(0.0, 1.0))?;
+        return Ok(LossSpec::by_time(steps.into_iter().map(|(at, loss)| (at.since(Time::ZERO), loss)).collect()));
+    }
     let mut given = BTreeMap::new();
     for p in params(kind) {
         if kind.description().required.contains(&p.name) {
