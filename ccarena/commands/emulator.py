@@ -28,7 +28,15 @@ SHELLS = {
 
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([kmg])(?:b|bit|bits|ibit)?(?:ps|/s)?", re.IGNORECASE)
 _MBPS = {"k": 1e-3, "m": 1.0, "g": 1e3}
-_WITH_VALUE = ("--emulator", "--far-command", "--lateness-bound", "--seed", "--summary")
+_WITH_VALUE = (
+    "--control",
+    "--emulator",
+    "--far-command",
+    "--lateness-bound",
+    "--queue-memory-mb",
+    "--seed",
+    "--summary",
+)
 
 
 def execute(words: Sequence[str]) -> NoReturn:

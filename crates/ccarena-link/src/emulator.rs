@@ -1,13 +1,16 @@
 //! Real-time runs: the links of a scenario between the two ends of a [`Network`], or two chains between any two devices.
 
+use std::io::Write;
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 
 use ccarena_cc::types::{Dur, Rate, Time};
-use ccarena_net::scenario::Foreign;
+use ccarena_net::scenario::{Foreign, LinkChange};
 use ccarena_net::{Link, Scenario, Trace, TraceError};
 
 use crate::clock;
@@ -16,7 +19,7 @@ use crate::error::LinkError;
 use crate::fabric::{Fabric, Observer, Route};
 use crate::lateness::{Histogram, Lateness};
 use crate::network::{End, Network};
-use crate::pump::{Pump, Pumped, Way, Worker};
+use crate::pump::{Ask, Pump, Pumped, Way, Worker};
 use crate::tally::{Seen, Tally};
 use crate::tun::Tun;
 
@@ -73,15 +76,27 @@ pub struct Running {
     zero_ns: u64,
     extremes: Vec<Extremes>,
     stop: Arc<AtomicBool>,
-    /// Ends the waits of the threads when it is closed.
-    wake: Option<UnixStream>,
     threads: Vec<Thread>,
 }
 
 /// A thread and, of each of its parts, the numbers of the links among those of the run.
 struct Thread {
     handle: JoinHandle<Vec<Pumped>>,
+    line: Line,
+}
+
+/// Way to a thread.
+struct Line {
+    /// Ends the thread's waits.
+    wake: UnixStream,
+    asks: Sender<Ask>,
     numbers: Vec<Vec<usize>>,
+}
+
+/// Access to the links of a run while it goes on.
+pub struct Remote {
+    zero_ns: u64,
+    lines: Vec<Line>,
 }
 
 /// Outcome of a run.
@@ -208,15 +223,15 @@ impl Part {
 impl Running {
     /// A thread for each of `threads`.
     fn start(threads: Vec<Vec<Part>>, extremes: Vec<Extremes>, memory_bytes: usize) -> Result<Self, LinkError> {
-        let (wake, woken) = UnixStream::pair().map_err(|e| LinkError::of("cannot create a pair of sockets", e))?;
         let zero_ns = clock::now_ns();
-        let mut running = Self { zero_ns, extremes, stop: Arc::default(), wake: Some(wake), threads: Vec::new() };
+        let mut running = Self { zero_ns, extremes, stop: Arc::default(), threads: Vec::new() };
         for parts in threads {
-            let woken = woken.try_clone().map_err(|e| LinkError::of("cannot copy a descriptor", e))?;
+            let (wake, woken) = UnixStream::pair().map_err(|e| LinkError::of("cannot create a pair of sockets", e))?;
+            let (asks, asked) = mpsc::channel();
             let memory_bytes = memory_bytes.saturating_mul(parts.len());
             let pump = |Part { ways, fabric, numbers }| (numbers, Pump::new((ways, fabric), zero_ns, memory_bytes));
             let (numbers, pumps): (Vec<_>, _) = parts.into_iter().map(pump).unzip();
-            let mut worker = Worker { pumps, stop: Arc::clone(&running.stop), woken };
+            let mut worker = Worker { pumps, stop: Arc::clone(&running.stop), woken, asks: asked };
             let handle = thread::Builder::new()
                 .name("links".into())
                 .spawn(move || {
@@ -224,7 +239,7 @@ impl Running {
                     worker.finish()
                 })
                 .map_err(|e| LinkError::of("cannot start a thread", e))?;
-            running.threads.push(Thread { handle, numbers });
+            running.threads.push(Thread { handle, line: Line { wake, asks, numbers } });
         }
         Ok(running)
     }
@@ -247,6 +262,19 @@ impl Running {
         Time(clock::now_ns().saturating_sub(self.zero_ns))
     }
 
+    /// Returns access to the links while the run goes on.
+    ///
+    /// # Errors
+    /// If the process has too many descriptors.
+    pub fn remote(&self) -> Result<Remote, LinkError> {
+        let line = |thread: &Thread| {
+            let wake = thread.line.wake.try_clone().map_err(|e| LinkError::of("cannot copy a descriptor", e))?;
+            Ok(Line { wake, asks: thread.line.asks.clone(), numbers: thread.line.numbers.clone() })
+        };
+        let lines = self.threads.iter().map(line).collect::<Result<_, LinkError>>()?;
+        Ok(Remote { zero_ns: self.zero_ns, lines })
+    }
+
     /// Stops: packets on the way are lost.
     ///
     /// # Errors
@@ -255,8 +283,8 @@ impl Running {
         self.wake_threads();
         let (mut links, mut lateness, mut counts) = (Vec::new(), Histogram::new(), Counts::default());
         let mut seen = Vec::new();
-        for Thread { handle, numbers } in self.threads.drain(..) {
-            for (numbers, pumped) in numbers.into_iter().zip(handle.join().map_err(|_| LinkError::Panicked)?) {
+        for Thread { handle, line } in self.threads.drain(..) {
+            for (numbers, pumped) in line.numbers.into_iter().zip(handle.join().map_err(|_| LinkError::Panicked)?) {
                 links.extend(numbers.into_iter().zip(pumped.links));
                 lateness.merge(&pumped.lateness);
                 counts.merge(&pumped.counts);
@@ -270,7 +298,32 @@ impl Running {
 
     fn wake_threads(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        self.wake = None;
+        for thread in &self.threads {
+            // At worst it is shut down already.
+            let _ = thread.line.wake.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+impl Remote {
+    /// The time of the run.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        Time(clock::now_ns().saturating_sub(self.zero_ns))
+    }
+
+    /// Changes link number `link` of the run. Returns the time from which the change holds; none if the run is over.
+    #[must_use]
+    pub fn change(&self, link: usize, change: LinkChange) -> Option<Time> {
+        let place = |line: &Line| {
+            let find = |numbers: &Vec<usize>| numbers.iter().position(|number| *number == link);
+            line.numbers.iter().enumerate().find_map(|(pump, numbers)| Some((pump, find(numbers)?)))
+        };
+        let (line, link) = self.lines.iter().find_map(|line| Some((line, place(line)?)))?;
+        let (answer, answered) = mpsc::channel();
+        line.asks.send(Ask { link, change, answer }).ok()?;
+        (&line.wake).write_all(&[0]).ok()?;
+        answered.recv().ok()
     }
 }
 

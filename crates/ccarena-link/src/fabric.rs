@@ -231,6 +231,8 @@ impl Ord for Flying {
 }
 
 #[cfg(test)]
+mod changes;
+#[cfg(test)]
 mod parity;
 #[cfg(test)]
 mod tests;

@@ -1,11 +1,14 @@
 //! The loop of an emulator thread: packets from the kernel into the fabric and back when they are due.
 
+use std::io::Read;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
 
 use ccarena_cc::types::{Dur, Time};
+use ccarena_net::scenario::LinkChange;
 use ccarena_net::{Carried, Link};
 
 use crate::clock;
@@ -115,11 +118,22 @@ pub struct Counts {
     pub cpu: Dur,
 }
 
+/// Request to a thread of the emulator for a change of one of its links.
+pub(crate) struct Ask {
+    /// Numbers of the pump, and of the link in it.
+    pub link: (usize, usize),
+    pub change: LinkChange,
+    /// Gets the time at which the change has been made.
+    pub answer: Sender<Time>,
+}
+
 /// Worker of one thread of the emulator: one direction or both, each with links of its own.
 pub(crate) struct Worker {
     pub pumps: Vec<Pump>,
     pub stop: Arc<AtomicBool>,
+    /// Gets a byte with each of `asks`, and ends with the run.
     pub woken: UnixStream,
+    pub asks: Receiver<Ask>,
 }
 
 impl Worker {
@@ -130,6 +144,7 @@ impl Worker {
         let (mut inputs, mut buffer) = (self.inputs(), vec![0; LONGEST_READ]);
         let (mut tally, mut since, mut many) = (0, self.now(), false);
         while !self.stop.load(Ordering::Relaxed) {
+            self.obey();
             let begun = self.now();
             let (mut more, mut handled) = (false, 0);
             for pump in &mut self.pumps {
@@ -165,6 +180,15 @@ impl Worker {
                 let next = self.pumps.iter().map(|pump| pump.fabric.next_time()).min();
                 self.sleep_until(next.unwrap_or(Time::NEVER), &inputs);
             }
+        }
+    }
+
+    /// Changes links as asked.
+    fn obey(&mut self) {
+        while let Ok(Ask { link: (pump, link), change, answer }) = self.asks.try_recv() {
+            // The byte is on its way. If it does not come, the run is over.
+            let _ = self.woken.read_exact(&mut [0]);
+            let _ = answer.send(self.pumps[pump].change(link, &change));
         }
     }
 
@@ -221,6 +245,15 @@ impl Pump {
     #[inline]
     fn now(&self) -> Time {
         Time(clock::now_ns().saturating_sub(self.zero_ns))
+    }
+
+    /// Changes a link. Returns the time from which the change holds: after all that is due now.
+    fn change(&mut self, link: usize, change: &LinkChange) -> Time {
+        let now = self.now();
+        self.give_until(now);
+        let at = now + Dur(1);
+        self.fabric.links[link].change(at, change);
+        at
     }
 
     /// Takes packets from the kernel until none waits, or a burst of them. Whether more may wait.

@@ -1,5 +1,6 @@
 //! A link: loss, a queue, a service, perhaps a router that signals to senders, and a pipe of packets in propagation.
 
+mod changes;
 mod conditions;
 mod deferred;
 mod timetable;

@@ -3,6 +3,7 @@
 //! [`Scenario::from_json`] refuses what it does not know, naming the path, the value, what was expected and the nearest
 //! right name; [`Scenario::to_json`] writes the normalised document, every default spelled out, which reads back equal.
 
+mod changes;
 pub mod foreign;
 pub mod own;
 mod read;
@@ -27,6 +28,7 @@ use crate::rng::{Purpose, derive};
 use crate::routers::RouterSpec;
 use crate::service::{ServiceSpec, ShaperSpec};
 
+pub use self::changes::{ChangeRequest, LinkChange};
 pub use self::foreign::Foreign;
 pub use self::own::Own;
 pub use crate::apps::App;

@@ -166,6 +166,14 @@ impl Service {
         Self(Kind::Steps(Levels::new(rates)))
     }
 
+    /// Changes the rate of steps to `rate` from `now` on; the packet in service, if any, began at `start`. Returns whether it
+    /// is a service of steps.
+    pub fn follow(&mut self, now: Time, rate: Rate, start: Time) -> bool {
+        let Kind::Steps(levels) = &mut self.0 else { return false };
+        levels.follow(now, rate, start);
+        true
+    }
+
     /// A rate uniform in `min`..=`max`, redrawn every `period` (at least 1 µs) from time zero on.
     #[must_use]
     pub fn random_steps(min: Rate, max: Rate, period: Dur, seed: u64) -> Self {

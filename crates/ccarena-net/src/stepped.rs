@@ -68,6 +68,15 @@ impl<V: Copy> Stepped<V> {
         self.rows().map(|row| row.1)
     }
 
+    /// Returns the same values before `at`, a time of the run, and `value` from then on. Of values that repeat, one pass is
+    /// kept.
+    #[must_use]
+    pub fn followed_by(&self, at: Time, value: V) -> Self {
+        let at = Dur(at.0) + self.offset;
+        let before = self.rows.iter().copied().filter(|row| row.0 < at);
+        Self { rows: before.chain([(at, value)]).collect(), period: None, offset: self.offset }
+    }
+
     /// Returns the number of the step in force at `now`.
     #[must_use]
     pub fn index(&self, now: Time) -> u64 {
@@ -126,6 +135,12 @@ impl<V: Copy> Cursor<V> {
         (self.step.map(|step| step.value), moves)
     }
 
+    /// Changes the value to `value` from `at` on, which is now.
+    pub fn follow(&mut self, at: Time, value: V) {
+        self.stepped = self.stepped.followed_by(at, value);
+        self.step = self.stepped.step(self.stepped.index(at));
+    }
+
     /// Returns the steps after the present one.
     pub fn later(&self) -> impl Iterator<Item = Step<V>> {
         let next = self.step.map_or(u64::MAX, |step| step.index + 1);
@@ -154,6 +169,23 @@ mod tests {
         assert_eq!(read(Stepped::new(rows, None, Dur(0)), &[0, 9, 10, 14, 15, 1000]), "aabbcc");
         assert_eq!(read(Stepped::new(rows, Some(Dur(20)), Dur(0)), &[0, 10, 19, 20, 30, 35, 45]), "abcabca");
         assert_eq!(read(Stepped::new(rows, Some(Dur(20)), Dur(12)), &[0, 2, 3, 8, 18, 28]), "bbcaba");
+    }
+
+    #[test]
+    fn a_value_follows_from_its_time_on() {
+        let stepped = Stepped::new([(Dur(0), 'a'), (Dur(10), 'b'), (Dur(15), 'c')], None, Dur(0));
+        let mut cursor = Cursor::new(stepped);
+        assert_eq!(cursor.at(Time(11)).0, Some('b'));
+        cursor.follow(Time(12), 'x');
+        let read = |cursor: &mut Cursor<char>, at| cursor.at(Time(at)).0.unwrap();
+        assert_eq!([12, 20, 1000].map(|at| read(&mut cursor, at)), ['x'; 3]);
+        cursor.follow(Time(1000), 'y');
+        assert_eq!(read(&mut cursor, 1000), 'y');
+        assert_eq!(cursor.values().collect::<String>(), "abxy");
+        assert_eq!(
+            Stepped::new([(Dur(0), 'a')], None, Dur(0)).followed_by(Time(0), 'b').values().collect::<String>(),
+            "b"
+        );
     }
 
     proptest! {

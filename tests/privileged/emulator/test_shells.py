@@ -269,6 +269,22 @@ def test_options_of_links_do_what_they_say(shell: Shell, program: str, trace: Pa
     assert received(program, "delay", 1, "--gilbert=p=0.05,r=0.2", "--seed=5") == bursts
 
 
+def test_delays_and_losses_follow_a_trace(shell: Shell, program: str, probe: list[str], tmp_path: Path) -> None:
+    (tmp_path / "c.csv").write_text("time_ms,rate_mbps,delay_ms,loss\n0,5,30,0\n60000,5,1,1\n")
+    done = shell("delay", 0, "--delay-trace=c.csv", *probe)
+    assert done.returncode == 0 and 60 <= float(done.stdout) < 75, done.stderr
+    done = shell("delay", 5, "--uplink-delay-trace=c.csv", program, "delay", 3, *probe)
+    assert done.returncode == 0 and 41 <= float(done.stdout) < 56, done.stderr
+    (tmp_path / "half.csv").write_text("time_ms,loss\n0,0.5\n")
+    some = received(program, "loss", "uplink", 0, f"--loss-trace={tmp_path / 'half.csv'}", "--seed=2")
+    assert 60 < len(some) < 140
+    done = shell("loss", "uplink", 0, "--delay-trace=half.csv", "true")
+    assert done.returncode == 3 and "half.csv: the trace has no column delay_ms" in done.stderr
+    (tmp_path / "back.csv").write_text("time_ms,delay_ms\n5,1\n3,1\n")
+    done = shell("delay", 0, "--delay-trace=back.csv", "true")
+    assert done.returncode == 3 and done.stderr.startswith("error: back.csv:"), done.stderr
+
+
 def test_a_link_goes_on_and_off(shell: Shell, program: str) -> None:
     assert received(program, "onoff", "uplink", 0, 1) == []
     assert received(program, "onoff", "uplink", 1, 0) == list(range(200))

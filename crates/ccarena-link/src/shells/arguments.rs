@@ -18,10 +18,11 @@ use ccarena_cc::registry::nearest;
 use ccarena_cc::types::Dur;
 use ccarena_net::QueueSpec;
 use ccarena_net::losses::LossSpec;
-use ccarena_net::scenario::{Link as LinkSpec, Outages};
+use ccarena_net::scenario::Outages;
 
 use super::queue;
 use crate::Emulator;
+use conditions::Wire;
 use line::{Form, Line, Spec, number};
 
 /// Request of a command line.
@@ -41,11 +42,11 @@ pub enum Shell {
     /// `mm-link`.
     Link(Box<[LinkWay; 2]>, bool),
     /// `mm-delay`: one way; and what its options say of the uplink and the downlink, if they say something.
-    Delay(Dur, Option<Box<[LinkSpec; 2]>>),
+    Delay(Dur, Option<Box<[Wire; 2]>>),
     /// `mm-loss`.
-    Loss(Direction, Box<LinkSpec>),
+    Loss(Direction, Box<Wire>),
     /// `mm-onoff`; none of a mean is always off, or always on.
-    OnOff(Direction, OnOff, Box<LinkSpec>),
+    OnOff(Direction, OnOff, Box<Wire>),
     /// A scenario document.
     Emulate(PathBuf),
 }
@@ -54,13 +55,11 @@ impl Shell {
     /// Returns whether a seed changes anything. A scenario has its own.
     fn is_random(&self) -> bool {
         match self {
-            Self::Link(ways, _) => {
-                ways.iter().any(|way| way.queue.discipline().random || conditions::is_random(&way.link))
-            }
-            Self::Delay(_, links) => links.iter().flat_map(|links| links.iter()).any(conditions::is_random),
+            Self::Link(ways, _) => ways.iter().any(|way| way.queue.discipline().random || way.wire.is_random()),
+            Self::Delay(_, wires) => wires.iter().flat_map(|wires| wires.iter()).any(Wire::is_random),
             Self::Emulate(_) => false,
-            Self::Loss(_, link) => conditions::is_random(link),
-            Self::OnOff(_, turns, link) => matches!(turns, OnOff::Turns(_)) || conditions::is_random(link),
+            Self::Loss(_, wire) => wire.is_random(),
+            Self::OnOff(_, turns, wire) => matches!(turns, OnOff::Turns(_)) || wire.is_random(),
         }
     }
 }
@@ -75,7 +74,7 @@ pub struct LinkWay {
     /// Path of the log.
     pub log: Option<PathBuf>,
     /// Rest of the link: all but its service and its queue.
-    pub link: LinkSpec,
+    pub wire: Wire,
 }
 
 /// Direction of packets.
@@ -107,6 +106,8 @@ pub struct Options {
     pub lateness_bound: Dur,
     /// Path of the result as JSON.
     pub summary: Option<PathBuf>,
+    /// Path of the socket through which the links are changed.
+    pub control: Option<PathBuf>,
     /// Seed of random losses; drawn if none.
     pub seed: Option<u64>,
     /// Packets pass as mahimahi's shells let them: when the process wakes, which sleeps in whole milliseconds.
@@ -125,6 +126,7 @@ impl Default for Options {
             far_command: None,
             lateness_bound: Dur::from_millis(1),
             summary: None,
+            control: None,
             seed: None,
             wakes: false,
             emulator: Emulator::default(),
@@ -163,6 +165,10 @@ const COMMON: &[Spec] = &[
 
 /// Options of shells that draw at random.
 const SEED: &[Spec] = &[("seed", true, "NUMBER that what is random comes from (default: another each time)")];
+
+/// Option of scenarios, whose links have names.
+const CONTROL: &[Spec] =
+    &[("control", true, "PATH of a socket through which rates, delays and losses are changed as the run goes on")];
 
 /// Options of shells whose timing they change.
 const TIMING: &[Spec] =
@@ -217,7 +223,7 @@ const FORMS: &[Form] = &[
         name: "emulate",
         positions: &["SCENARIO"],
         own: &[],
-        common: &[COMMON],
+        common: &[CONTROL, COMMON],
         summary: "the links of a scenario document",
     },
 ];
@@ -298,6 +304,7 @@ fn request(form: &Form, line: Line) -> Result<Request, String> {
             Some(ms) => return Err(format!("--lateness-bound is {ms}; expected milliseconds above 0")),
         },
         summary: line.path("summary"),
+        control: line.path("control"),
         seed: line.number("seed", "a whole number")?,
         emulator: match line.number::<usize>("queue-memory-mb", "a whole number from 1")? {
             None => Emulator::default(),
@@ -315,16 +322,22 @@ fn request(form: &Form, line: Line) -> Result<Request, String> {
             line.has("once"),
         ),
         "delay" => {
-            let links = [conditions::link(&line, "uplink")?, conditions::link(&line, "downlink")?];
+            let wires = [conditions::wire(&line, "uplink")?, conditions::wire(&line, "downlink")?];
             let changed = conditions::OF_ALL.iter().chain(conditions::OF_ONE).any(|(name, ..)| line.has(name));
-            Shell::Delay(delay(&at[0])?, changed.then(|| Box::new(links)))
+            let delay = delay(&at[0])?;
+            if delay > Dur::ZERO && wires.iter().all(|wire| wire.traces.delays.is_some()) {
+                let ms = delay.as_millis_f64();
+                return Err(format!("MS is {ms}, but traces give the delay of both directions; expected 0 with them"));
+            }
+            Shell::Delay(delay, changed.then(|| Box::new(wires)))
         }
         "loss" => {
-            Shell::Loss(direction(&at[0])?, Box::new(loss(conditions::link(&line, &at[0].to_string_lossy())?, &at[1])?))
+            let wire = conditions::wire(&line, &at[0].to_string_lossy())?;
+            Shell::Loss(direction(&at[0])?, Box::new(loss(wire, &at[1])?))
         }
         "onoff" => {
-            let link = conditions::link(&line, &at[0].to_string_lossy())?;
-            Shell::OnOff(direction(&at[0])?, on_off(&at[1], &at[2])?, Box::new(link))
+            let wire = conditions::wire(&line, &at[0].to_string_lossy())?;
+            Shell::OnOff(direction(&at[0])?, on_off(&at[1], &at[2])?, Box::new(wire))
         }
         _ => Shell::Emulate(PathBuf::from(&at[0])),
     };
@@ -380,23 +393,24 @@ fn link_way(line: &Line, way: &str, trace: &OsStr) -> Result<LinkWay, String> {
         trace: trace.into(),
         queue: queue::read(&kind, &args).map_err(|problem| format!("--{way}-queue: {problem}"))?,
         log: line.path(&format!("{way}-log")),
-        link: conditions::link(line, way)?,
+        wire: conditions::wire(line, way)?,
     })
 }
 
-/// Returns `link` with the random loss of `word`, which is 0 if an option of it gives the loss.
-fn loss(link: LinkSpec, word: &OsStr) -> Result<LinkSpec, String> {
+/// Returns `wire` with the random loss of `word`, which is 0 if an option gives the loss.
+fn loss(mut wire: Wire, word: &OsStr) -> Result<Wire, String> {
     let rate = number(word, "RATE", "a probability from 0 to 1")?;
     if !(0.0..=1.0).contains(&rate) {
         return Err(format!("RATE is {rate}; expected a probability from 0 to 1"));
     }
-    if link.loss == LossSpec::default() {
-        return Ok(LinkSpec { loss: LossSpec::independent(rate), ..link });
-    }
-    if rate > 0.0 {
+    let given = wire.link.loss != LossSpec::default() || wire.traces.losses.is_some();
+    if given && rate > 0.0 {
         return Err(format!("RATE is {rate}, but an option gives the loss, too; expected 0 with that option"));
     }
-    Ok(link)
+    if !given {
+        wire.link.loss = LossSpec::independent(rate);
+    }
+    Ok(wire)
 }
 
 fn direction(word: &OsStr) -> Result<Direction, String> {

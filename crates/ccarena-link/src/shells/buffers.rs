@@ -8,7 +8,6 @@ use std::fs;
 
 use ccarena_cc::types::{Dur, Rate};
 use ccarena_net::Scenario;
-use ccarena_net::queues::Limit;
 use ccarena_net::scenario::Link as LinkSpec;
 
 use super::ends::Ends;
@@ -68,12 +67,7 @@ impl Need {
     fn of_path(path: &[usize], links: &[LinkSpec], extremes: &[Extremes], rtt: Dur) -> Self {
         let rate = path.iter().map(|&l| extremes[l].rate).filter(|rate| *rate < AT_ONCE).min();
         let bdp = rate.unwrap_or(UNKNOWN).bytes_in(rtt).0;
-        let queue = |&l: &usize| match links[l].queue.limit {
-            None => 0,
-            Some(Limit::Packets(packets)) => u64::from(packets).saturating_mul(crate::tun::MTU as u64),
-            Some(Limit::Bytes(bytes)) => bytes,
-            Some(Limit::Bdp(multiple)) => (multiple * bdp as f64) as u64,
-        };
+        let queue = |&l: &usize| links[l].queue.limit.map_or(0, |limit| limit.bytes(bdp));
         let queued = path.iter().map(queue).fold(0, u64::saturating_add);
         Self { rate, rtt, window_bytes: bdp.saturating_mul(2).saturating_add(queued) }
     }

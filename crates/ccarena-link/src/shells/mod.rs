@@ -6,6 +6,7 @@
 mod address;
 mod arguments;
 mod buffers;
+mod control;
 mod ends;
 mod keeper;
 mod log;
@@ -54,6 +55,14 @@ enum ShellError {
     /// A trace is missing or bad.
     #[error(transparent)]
     Trace(#[from] TraceError),
+    /// A conditions trace lacks the column that an option takes.
+    #[error("{}: the trace has no column {name}; expected the columns time_ms and {name}", path.display())]
+    Column {
+        /// The file.
+        path: PathBuf,
+        /// Name of the column.
+        name: &'static str,
+    },
     /// The scenario's file cannot be read.
     #[error("{}: cannot read the scenario: {source}", path.display())]
     Read {
@@ -70,6 +79,14 @@ enum ShellError {
         /// Cause.
         source: Box<ScenarioError>,
     },
+    /// The scenario cannot be changed as it runs.
+    #[error("{}: --control: {problem}", path.display())]
+    Unchangeable {
+        /// The file.
+        path: PathBuf,
+        /// Cause.
+        problem: String,
+    },
     /// A file cannot be written.
     #[error("{}: cannot write: {source}", path.display())]
     Write {
@@ -77,6 +94,14 @@ enum ShellError {
         path: PathBuf,
         /// Cause.
         source: io::Error,
+    },
+    /// The socket of `--control` cannot be had.
+    #[error("--control {}: {problem}", path.display())]
+    Control {
+        /// The socket's path.
+        path: PathBuf,
+        /// Cause.
+        problem: String,
     },
     /// No addresses are free.
     #[error("no addresses for another shell: {0}")]
@@ -97,9 +122,11 @@ impl ShellError {
     fn status(&self) -> u8 {
         match self {
             Self::Arguments(ArgumentError::Help(_)) => 0,
-            Self::Arguments(_) | Self::Read { .. } | Self::Scenario { .. } => 2,
-            Self::Trace(_) | Self::Link(LinkError::Service { source: ServiceError::Trace(_), .. }) => 3,
-            Self::Write { .. } => 1,
+            Self::Arguments(_) | Self::Read { .. } | Self::Scenario { .. } | Self::Unchangeable { .. } => 2,
+            Self::Trace(_)
+            | Self::Column { .. }
+            | Self::Link(LinkError::Service { source: ServiceError::Trace(_), .. }) => 3,
+            Self::Write { .. } | Self::Control { .. } => 1,
             Self::Addresses(_) | Self::Mahimahi(..) | Self::Link(_) => 4,
         }
     }

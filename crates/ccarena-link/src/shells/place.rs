@@ -166,9 +166,13 @@ pub fn prefix(shell: &Shell) -> String {
     match shell {
         Shell::Link(..) => "[link] ".into(),
         Shell::Delay(delay, _) => format!("[delay {} ms] ", delay.as_millis_f64()),
-        Shell::Loss(direction, link) => {
-            let kind = link.loss.kind.description().name;
-            let rate = link.loss.as_independent().map_or_else(|| kind.into(), |rate| rate.to_string());
+        Shell::Loss(direction, wire) => {
+            let loss = &wire.link.loss;
+            let rate = match loss.as_independent() {
+                _ if wire.traces.losses.is_some() => "trace".into(),
+                Some(rate) => rate.to_string(),
+                None => loss.kind.description().name.into(),
+            };
             format!("[loss {}={rate}] ", arrow(direction))
         }
         Shell::OnOff(direction, on_off, _) => {

@@ -1,16 +1,18 @@
 //! Checked plan of a shell, and its running links.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::os::fd::RawFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ccarena_cc::bounded;
 use ccarena_cc::types::Dur;
+use ccarena_net::conditions::{Conditions, ConditionsSpec, Offset, Recordings};
 use ccarena_net::losses::LossSpec;
 use ccarena_net::scenario::{Flow, Link as LinkSpec};
-use ccarena_net::{Link, Scenario, ServiceSpec, Trace, trace};
+use ccarena_net::{Link, Scenario, ServiceSpec, Trace, TraceError, trace};
 
-use super::arguments::conditions::at_once;
+use super::arguments::conditions::{Traces, at_once};
 use super::arguments::{Direction, LinkWay, OnOff, Shell};
 use super::buffers::Need;
 use super::ends::Ends;
@@ -32,6 +34,8 @@ pub struct Plan<'a> {
     /// Ways of packets to the world, and from it.
     ways: [Way; 2],
     traced: Vec<Traced<'a>>,
+    /// Conditions that links follow, by their numbers.
+    followed: BTreeMap<usize, Conditions>,
 }
 
 /// Way of packets in one direction: a delay, and then links of the scenario, each of which delays after it has served.
@@ -58,16 +62,16 @@ struct Traced<'a> {
 enum Hop<'a> {
     Nothing,
     Delay(Dur),
-    Link(Box<LinkSpec>),
+    Link(Box<LinkSpec>, Option<&'a Traces>),
     Traced { way: &'a LinkWay, once: bool, wakes: bool },
 }
 
 /// Links that run.
 pub struct Links {
+    /// Scenario of the links.
+    pub scenario: Scenario,
     /// Running links.
     pub running: Running,
-    /// Names of the links.
-    pub names: Vec<String>,
     /// Logs of the links.
     pub logs: Vec<Writing>,
     /// Time at which the trace is over, on the machine's clock.
@@ -76,17 +80,21 @@ pub struct Links {
 
 impl<'a> Plan<'a> {
     /// Reads what `shells`, the outermost first, name; random losses come from `seed`, those of a scenario from its own.
-    /// `wakes`: packets pass as mahimahi's shells let them.
+    /// `wakes`: packets pass as mahimahi's shells let them. `changes`: the links of a scenario may be changed.
     ///
     /// # Errors
     /// If a file cannot be used.
-    pub fn new(shells: &'a [Shell], seed: u64, wakes: bool) -> Result<Self, ShellError> {
+    pub fn new(shells: &'a [Shell], seed: u64, wakes: bool, changes: bool) -> Result<Self, ShellError> {
         if let [Shell::Emulate(path), ..] = shells {
-            let scenario = read_scenario(path)?;
-            return Ok(Self { scenario, ways: Default::default(), traced: Vec::new() });
+            let mut scenario = read_scenario(path)?;
+            if changes {
+                let fail = |problem| ShellError::Unchangeable { path: path.clone(), problem };
+                scenario.make_changeable().map_err(fail)?;
+            }
+            return Ok(Self { scenario, ways: Default::default(), traced: Vec::new(), followed: BTreeMap::new() });
         }
         let scenario = Scenario { seed, links: Vec::new(), ..Scenario::default() };
-        let mut plan = Self { scenario, ways: Default::default(), traced: Vec::new() };
+        let mut plan = Self { scenario, ways: Default::default(), traced: Vec::new(), followed: BTreeMap::new() };
         let inward: Vec<_> = shells.iter().enumerate().collect();
         let outward = inward.iter().rev().copied().collect();
         for (index, on_the_way) in [outward, inward].into_iter().enumerate() {
@@ -105,13 +113,14 @@ impl<'a> Plan<'a> {
     fn add(&mut self, shells: &'a [Shell], hop: Hop<'a>, way: usize, first: usize) -> Result<(), ShellError> {
         const NAMES: [&str; 2] = ["Uplink", "Downlink"];
         let link = self.scenario.links.len();
-        let spec = match hop {
+        let (mut spec, traces) = match hop {
             Hop::Nothing => return Ok(()),
             Hop::Delay(delay) => {
                 let before = match self.scenario.links[first..].last_mut() {
                     // Its delay is not a number to which another could be added.
-                    Some(link) if link.varies.is_some() => {
-                        return self.add(shells, Hop::Link(Box::new(LinkSpec { delay, ..at_once() })), way, first);
+                    Some(link) if link.varies.is_some() || link.conditions.is_some() => {
+                        let hop = Hop::Link(Box::new(LinkSpec { delay, ..at_once() }), None);
+                        return self.add(shells, hop, way, first);
                     }
                     Some(link) => &mut link.delay,
                     None => &mut self.ways[way].delay,
@@ -119,7 +128,7 @@ impl<'a> Plan<'a> {
                 *before += delay;
                 return Ok(());
             }
-            Hop::Link(spec) => *spec,
+            Hop::Link(spec, traces) => (*spec, traces),
             Hop::Traced { way: spec, once, wakes } => {
                 let trace = trace::load(&spec.trace)?;
                 let create = |path: &Path| Log::create(path, &trace, once, spec.queue.mahimahi);
@@ -128,9 +137,16 @@ impl<'a> Plan<'a> {
                 let outside = std::env::var_os(PREFIX).unwrap_or_default().to_string_lossy().into_owned();
                 let enclosing = around.iter().fold(outside, |all, shell| all + &place::prefix(shell));
                 self.traced.push(Traced { link, name: NAMES[way], way: spec, trace, once, log, enclosing });
-                of_trace(spec, wakes)
+                (of_trace(spec, wakes), Some(&spec.wire.traces))
             }
         };
+        if let Some(conditions) = traces.map(conditions).transpose()?.flatten() {
+            spec.delay = conditions.least_delay().unwrap_or(spec.delay);
+            // The file is not read again: the link gets these.
+            let file = String::new();
+            spec.conditions = Some(ConditionsSpec { file, offset: Offset::At(Dur::ZERO), keep_order: true });
+            self.followed.insert(link, conditions);
+        }
         let kind = shells.last().map_or("", place::device_name);
         let name = if shells.len() == 1 { NAMES[way].into() } else { format!("{kind} {}", NAMES[way]) };
         self.scenario.links.push(LinkSpec { name, ..spec });
@@ -149,7 +165,7 @@ impl<'a> Plan<'a> {
                 if let Some(need) = Need::of(&self.scenario, running.extremes(), Dur::ZERO) {
                     need.enlarge_network(network);
                 }
-                Ok(Links { running, names: names(&self.scenario), logs: Vec::new(), ends_ns: None })
+                Ok(Links { scenario: self.scenario, running, logs: Vec::new(), ends_ns: None })
             }
         }
     }
@@ -160,8 +176,8 @@ impl<'a> Plan<'a> {
             chain.delay = way.delay;
             for index in way.links.clone() {
                 let traced = self.traced.iter().find(|t| t.link == index);
-                let load = |file: &Path| traced.map_or_else(|| trace::load(file), |t| Ok(t.trace.clone()));
-                let link = Link::of(&self.scenario, index, &load);
+                let recordings = Read { trace: traced.map(|t| &t.trace), conditions: self.followed.get(&index) };
+                let link = Link::of(&self.scenario, index, &recordings);
                 chain.links.push(link.map_err(|source| LinkError::Service { index, source })?);
             }
             chain.observer = log::observers(way.links.clone().map(|index| {
@@ -192,7 +208,7 @@ impl<'a> Plan<'a> {
         }
         let passes = self.traced.iter().filter(|t| t.once).map(|t| u64::from(t.trace.duration_ms()) * 1_000_000);
         let ends_ns = passes.min().map(|ns| zero_ns + ns);
-        Ok(Links { running, names: names(&self.scenario), logs, ends_ns })
+        Ok(Links { scenario: self.scenario, running, logs, ends_ns })
     }
 
     /// Returns the number of flows.
@@ -206,38 +222,72 @@ impl<'a> Plan<'a> {
     }
 }
 
-fn names(scenario: &Scenario) -> Vec<String> {
-    scenario.links.iter().map(|link| link.name.clone()).collect()
-}
-
 /// Returns the effect of `shell` on packets of way number `way`. If it stands `alone`, each way has a link to report
 /// on.
 fn hop(shell: &Shell, way: usize, wakes: bool, alone: bool) -> Hop<'_> {
     let changed = |direction: &Direction| (*direction == Direction::Downlink) == (way == 1);
-    let link = |spec| Hop::Link(Box::new(spec));
-    let unchanged = if alone { link(at_once()) } else { Hop::Nothing };
+    let link = |spec, traces| Hop::Link(Box::new(spec), traces);
+    let unchanged = if alone { link(at_once(), None) } else { Hop::Nothing };
     match shell {
         Shell::Link(ways, once) => Hop::Traced { way: &ways[way], once: *once, wakes },
         Shell::Delay(delay, None) if !wakes => Hop::Delay(*delay),
-        Shell::Delay(delay, links) => {
-            let spec = links.as_ref().map_or_else(at_once, |links| links[way].clone());
-            link(woken(LinkSpec { delay: spec.delay + *delay, ..spec }, wakes))
+        Shell::Delay(delay, None) => link(woken(LinkSpec { delay: *delay, ..at_once() }, wakes), None),
+        Shell::Delay(delay, Some(wires)) => {
+            let wire = &wires[way];
+            link(woken(LinkSpec { delay: *delay, ..wire.link.clone() }, wakes), Some(&wire.traces))
         }
-        Shell::Loss(direction, spec) if changed(direction) => Hop::Link(spec.clone()),
-        Shell::OnOff(direction, on_off, spec) if changed(direction) => link(match on_off {
-            OnOff::Always => (**spec).clone(),
-            OnOff::Never => LinkSpec { loss: LossSpec::independent(1.0), ..(**spec).clone() },
-            OnOff::Turns(outages) => LinkSpec { outages: Some(*outages), ..(**spec).clone() },
-        }),
+        Shell::Loss(direction, wire) if changed(direction) => link(wire.link.clone(), Some(&wire.traces)),
+        Shell::OnOff(direction, on_off, wire) if changed(direction) => {
+            let spec = wire.link.clone();
+            let spec = match on_off {
+                OnOff::Always => spec,
+                OnOff::Never => LinkSpec { loss: LossSpec::independent(1.0), ..spec },
+                OnOff::Turns(outages) => LinkSpec { outages: Some(*outages), ..spec },
+            };
+            link(spec, Some(&wire.traces))
+        }
         Shell::Loss(..) | Shell::OnOff(..) => unchanged,
         Shell::Emulate(_) => Hop::Nothing,
+    }
+}
+
+/// Reads the columns of `traces` that count; none if there are no traces.
+fn conditions(traces: &Traces) -> Result<Option<Conditions>, ShellError> {
+    fn column<T>(
+        path: Option<&PathBuf>,
+        name: &'static str,
+        of: impl Fn(Conditions) -> Option<T>,
+    ) -> Result<Option<T>, ShellError> {
+        let Some(path) = path else { return Ok(None) };
+        let missing = || ShellError::Column { path: path.clone(), name };
+        of(ccarena_net::conditions::load(path)?).ok_or_else(missing).map(Some)
+    }
+    let delays = column(traces.delays.as_ref(), "delay_ms", |all| all.delays)?;
+    let losses = column(traces.losses.as_ref(), "loss", |all| all.losses)?;
+    let any = delays.is_some() || losses.is_some();
+    Ok(any.then(|| Conditions { delays, losses, ..Conditions::default() }))
+}
+
+/// Recordings that a plan has read already; others are files.
+struct Read<'a> {
+    trace: Option<&'a Trace>,
+    conditions: Option<&'a Conditions>,
+}
+
+impl Recordings for Read<'_> {
+    fn trace(&self, file: &Path) -> Result<Trace, TraceError> {
+        self.trace.map_or_else(|| trace::load(file), |trace| Ok(trace.clone()))
+    }
+
+    fn conditions(&self, file: &Path) -> Result<Conditions, TraceError> {
+        self.conditions.map_or_else(|| ccarena_net::conditions::load(file), |conditions| Ok(conditions.clone()))
     }
 }
 
 fn of_trace(way: &LinkWay, wakes: bool) -> LinkSpec {
     let file = way.trace.to_string_lossy().into_owned();
     let service = ServiceSpec::Trace { file, offset: Dur::ZERO, reshape: None };
-    woken(LinkSpec { service, queue: way.queue.clone(), ..way.link.clone() }, wakes)
+    woken(LinkSpec { service, queue: way.queue.clone(), ..way.wire.link.clone() }, wakes)
 }
 
 /// Returns `link`, whose packets pass when the process of a shell of mahimahi's `wakes`.

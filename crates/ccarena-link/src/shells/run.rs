@@ -12,6 +12,7 @@ use std::time::Duration;
 use ccarena_cc::types::Dur;
 
 use super::arguments::{Options, Request, Shell};
+use super::control::{Control, Door};
 use super::keeper;
 use super::log::Writing;
 use super::place::{self, Place};
@@ -44,19 +45,21 @@ pub fn run(request: &Request, line: &[OsString]) -> Result<u8, ShellError> {
     let signals = Signals::hold(&held);
     let command = if request.command.is_empty() { vec![users_shell()] } else { request.command.clone() };
     let seed = request.options.seed.map_or_else(random, Ok)?;
-    let plan = Plan::new(&request.shells, seed, request.options.wakes)?;
+    let plan = Plan::new(&request.shells, seed, request.options.wakes, request.options.control.is_some())?;
+    let door = request.options.control.as_deref().map(Door::open).transpose()?;
     let seed = plan.seed();
     let serves = request.options.far_command.is_some();
     let place = Place::new(&request.shells, plan.flows(), serves, request.options.verbose)?;
     let far = request.options.far_command.as_ref().map(|text| start_far(&place, text)).transpose()?;
     // The clock of a trace starts with the command, or as nearly as can be.
     let links = plan.start(&place, &quoted(line), request.options.emulator)?;
+    let control = door.map(|door| door.serve(links.scenario.clone(), links.running.remote()?)).transpose()?;
     let child = spawn(&place, place.near(), &command)?;
     let status = wait(&signals, child, links.ends_ns);
     if let Some(far) = far {
         end(&signals, far);
     }
-    finish(links, place, &request.options, seed, status)
+    finish(links, control, place, &request.options, seed, status)
 }
 
 /// Becomes mahimahi's shell; returns why not.
@@ -144,16 +147,24 @@ fn end(signals: &Signals, keeper: u32) {
 }
 
 /// Stops the links and tells what happened.
-fn finish(links: Links, place: Place, options: &Options, seed: u64, status: u8) -> Result<u8, ShellError> {
+fn finish(
+    links: Links,
+    control: Option<Control>,
+    place: Place,
+    options: &Options,
+    seed: u64,
+    status: u8,
+) -> Result<u8, ShellError> {
+    let changed = control.map(Control::close);
     let duration = Dur(clock::now_ns().saturating_sub(links.running.zero()));
     let overruns = place.overruns()?;
     let outcome = links.running.stop()?;
     let logged = links.logs.into_iter().map(Writing::finish).filter(|whole| !whole).count() == 0;
     let about = (place.prefix, seed, status, duration);
-    let summary = Summary::new(&outcome, &links.names, options.lateness_bound, overruns, about);
+    let summary = Summary::new(&outcome, &links.scenario, options.lateness_bound, overruns, about);
     say(summary.line());
     if let Some(path) = &options.summary {
-        summary.write(path)?;
+        summary.write(path, changed)?;
     }
     Ok(if status == 0 && !logged { 1 } else { status })
 }

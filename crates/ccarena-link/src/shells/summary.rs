@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use ccarena_cc::types::Dur;
-use serde_json::json;
+use ccarena_net::Scenario;
+use ccarena_net::scenario::Link as LinkSpec;
+use serde_json::{Value, json};
 
 use super::ShellError;
 use crate::emulator::Outcome;
@@ -31,18 +33,28 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Returns the summary of the links `names` from `outcome`, judged by `bound`; the devices at their ends dropped
+    /// Returns the summary of the links of `scenario` from `outcome`, judged by `bound`; the devices at their ends dropped
     /// `overruns` packets.
-    pub fn new(outcome: &Outcome, names: &[String], bound: Dur, overruns: u64, about: (String, u64, u8, Dur)) -> Self {
-        let link = |(link, name): (&ccarena_net::Link<crate::Datagram>, &String)| {
-            let s = link.stats;
+    pub fn new(
+        outcome: &Outcome,
+        scenario: &Scenario,
+        bound: Dur,
+        overruns: u64,
+        about: (String, u64, u8, Dur),
+    ) -> Self {
+        let link = |(link, spec): (&ccarena_net::Link<crate::Datagram>, &LinkSpec)| {
+            let (s, impaired) = (link.stats, link.impaired());
             json!({
-                "name": name,
+                "name": spec.name,
                 "arrived_packets": s.arrived_packets,
                 "delivered_packets": s.delivered_packets,
                 "delivered_bytes": s.delivered_bytes,
                 "dropped_packets": s.dropped_packets,
                 "lost_packets": s.lost_packets,
+                "policed_packets": link.policed_packets(),
+                "reordered_packets": impaired.reordered_packets,
+                "duplicated_packets": impaired.duplicated_packets,
+                "corrupted_packets": impaired.corrupted_packets,
             })
         };
         let (shell, seed, status, duration) = about;
@@ -52,9 +64,9 @@ impl Summary {
             seed,
             status,
             duration,
-            links: outcome.links.iter().zip(names).map(link).collect(),
+            links: outcome.links.iter().zip(&scenario.links).map(link).collect(),
             packets: outcome.counts.written,
-            drops: outcome.links.iter().map(|l| l.stats.dropped_packets + l.stats.lost_packets).sum(),
+            drops: outcome.links.iter().map(gone).sum(),
             refused: outcome.counts.refused,
             overflowed: outcome.counts.overflowed,
             cpu: outcome.counts.cpu,
@@ -88,13 +100,14 @@ impl Summary {
         )
     }
 
-    /// Writes the document to `path`.
+    /// Writes the document to `path`, with the changes of the links and the scenario in which they stand, if links could
+    /// be `changed`.
     ///
     /// # Errors
     /// If that fails.
-    pub fn write(&self, path: &Path) -> Result<(), ShellError> {
+    pub fn write(&self, path: &Path, changed: Option<(Vec<Value>, Value)>) -> Result<(), ShellError> {
         let late = &self.lateness;
-        let document = json!({
+        let mut document = json!({
             "shell": self.shell.trim(),
             "seed": self.seed,
             "status": self.status,
@@ -115,9 +128,18 @@ impl Summary {
             },
             "valid": self.valid,
         });
+        if let Some((changes, scenario)) = changed {
+            (document["changes"], document["scenario"]) = (changes.into(), scenario);
+        }
         let failed = |source| ShellError::Write { path: path.into(), source };
         std::fs::write(path, format!("{document:#}\n")).map_err(failed)
     }
+}
+
+/// Returns the number of packets that did not cross `link` and reach its other end whole.
+fn gone(link: &ccarena_net::Link<crate::Datagram>) -> u64 {
+    let s = link.stats;
+    s.dropped_packets + s.lost_packets + link.policed_packets() + link.impaired().corrupted_packets
 }
 
 /// A time for people.

@@ -11,6 +11,21 @@ use crate::stepped::Stepped;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Steps(Vec<(Dur, Dur)>);
 
+impl Steps {
+    /// Returns one delay for ever.
+    #[must_use]
+    pub fn constant(delay: Dur) -> Self {
+        Self(vec![(Dur::ZERO, delay)])
+    }
+
+    /// Returns the same delays before `at`, and `delay` from then on.
+    #[must_use]
+    pub fn followed_by(&self, at: Time, delay: Dur) -> Self {
+        let rows = Stepped::new(self.0.as_slice(), None, Dur::ZERO).followed_by(at, delay);
+        Self(rows.rows().collect())
+    }
+}
+
 impl Process for Steps {
     const NAME: &'static str = "steps";
 

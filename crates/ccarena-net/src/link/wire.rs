@@ -115,6 +115,14 @@ impl Wire {
         }
     }
 
+    /// Changes the delay, which varies, to `delay` from `now` on.
+    pub fn set_delay(&mut self, now: Time, delay: Dur) {
+        let Some(varies) = self.late.as_mut().and_then(|late| late.varies.as_mut()) else { return };
+        varies.delays.follow(now, delay);
+        varies.longest = varies.longest.max(delay);
+        varies.look_ahead(now);
+    }
+
     /// Packets may come late, twice or damaged: they go by [`launch`](Self::launch) from now on.
     pub fn set_impairments(&mut self, spec: &ImpairmentsSpec, stream: impl Fn(Purpose) -> Stream) {
         let impairments = Impairments::new(spec, stream);

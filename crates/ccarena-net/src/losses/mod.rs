@@ -162,6 +162,13 @@ impl Losses {
         any.then_some(Self { outages, process, policer })
     }
 
+    /// Changes the probability of loss that is given by time to `probability` from `now` on.
+    pub fn set_probability(&mut self, now: Time, probability: f64) {
+        if let Some(AnyProcess::Steps(steps)) = &mut self.process {
+            steps.follow(now, probability);
+        }
+    }
+
     /// Returns whether the packet that arrives at `now` is lost. Times do not go back.
     #[inline(always)]
     pub fn loses(&mut self, now: Time) -> bool {

@@ -34,6 +34,13 @@ impl Steps {
     }
 }
 
+impl Steps {
+    /// Changes the probability to `probability` from `now` on.
+    pub fn follow(&mut self, now: Time, probability: f64) {
+        self.probabilities.follow(now, probability);
+    }
+}
+
 impl Process for Steps {
     fn loses(&mut self, now: Time) -> bool {
         let probability = self.probabilities.at(now).0.unwrap_or(0.0);

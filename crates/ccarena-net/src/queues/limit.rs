@@ -30,6 +30,16 @@ pub const LIMITS: &[Param] = &[
 ];
 
 impl Limit {
+    /// Returns the limit in bytes of a link with this bandwidth-delay product; a packet counts as one on Ethernet.
+    #[must_use]
+    pub fn bytes(self, bdp_bytes: u64) -> u64 {
+        match self {
+            Self::Packets(n) => u64::from(n).saturating_mul(FULL_PACKET_BYTES),
+            Self::Bytes(n) => n,
+            Self::Bdp(k) => ((k * bdp_bytes as f64).round() as u64).max(FULL_PACKET_BYTES),
+        }
+    }
+
     /// Returns its entry in [`LIMITS`] and its amount.
     #[must_use]
     pub fn param(self) -> (&'static Param, f64) {
@@ -66,8 +76,7 @@ impl Room {
         let (packets, bytes) = match limit {
             None => (usize::MAX, u64::MAX),
             Some(Limit::Packets(n)) => (n as usize, u64::MAX),
-            Some(Limit::Bytes(n)) => (usize::MAX, n),
-            Some(Limit::Bdp(k)) => (usize::MAX, ((k * bdp_bytes as f64).round() as u64).max(FULL_PACKET_BYTES)),
+            Some(limit) => (usize::MAX, limit.bytes(bdp_bytes)),
         };
         Self { packets, bytes }
     }

@@ -159,6 +159,17 @@ fn counted_between(source: &impl Source, from: Time, to: Time, upto: impl Fn(&Le
     sum
 }
 
+impl Levels<Stepped<Rate>> {
+    /// Changes the rate to `rate` from `now` on; the packet in service began at `start`.
+    pub fn follow(&mut self, now: Time, rate: Rate, start: Time) {
+        let source = self.source.followed_by(now, rate);
+        self.serving = source.level(Source::index(&source, start));
+        self.seen = source.level(Source::index(&source, now));
+        self.cached = (0, Dur::ZERO);
+        self.source = source;
+    }
+}
+
 /// Serves at the rates of a source.
 #[derive(Clone, Debug)]
 pub struct Levels<S> {

@@ -4,6 +4,7 @@
 //! order or by name: `--gilbert 0.01,0.3` or `--gilbert p=0.01,r=0.3`.
 
 use std::ffi::OsStr;
+use std::path::PathBuf;
 
 use ccarena_cc::types::{Dur, Rate};
 use ccarena_net::scenario::Link;
@@ -18,6 +19,24 @@ pub fn at_once() -> Link {
     Link { service, queue: QueueSpec::infinite(), delay: Dur::ZERO, ..Link::default() }
 }
 
+/// Link as options leave it, and the conditions traces that it follows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wire {
+    /// Link.
+    pub link: Link,
+    /// Traces that give it what it does not say.
+    pub traces: Traces,
+}
+
+/// Files of conditions traces (docs/traces.md), of which one column each counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Traces {
+    /// Trace with the one-way delays.
+    pub delays: Option<PathBuf>,
+    /// Trace with the probabilities of loss.
+    pub losses: Option<PathBuf>,
+}
+
 /// Option of a link.
 struct Condition {
     name: &'static str,
@@ -25,7 +44,7 @@ struct Condition {
     key: &'static str,
     /// Type of the key's value, if it has types.
     kind: Option<&'static str>,
-    /// Fields of the key's value, in the order of the option's.
+    /// Fields of the key's value, in the order of the option's; none if the value is the name of a file.
     fields: &'static [&'static str],
 }
 
@@ -44,6 +63,8 @@ macro_rules! conditions {
 }
 
 conditions! {
+    "delay-trace": "delay_ms", None, [], "FILE with one-way delays by time: the column delay_ms of a conditions trace";
+    "loss-trace": "loss", None, [], "FILE with probabilities of loss by time: its column loss";
     "gilbert": "loss", Some("gilbert_elliott"), ["p", "r", "loss_bad", "loss_good"],
         "P,R[,LOSS_BAD[,LOSS_GOOD]]: loss in bursts, by the channel of Gilbert and Elliott";
     "policer": "policer", None, ["rate_mbps", "burst_bytes", "action"],
@@ -88,10 +109,10 @@ fn number(value: f64) -> Value {
 ///
 /// # Errors
 /// What is wrong with the options, as a sentence.
-pub fn link(line: &Line, way: &str) -> Result<Link, String> {
+pub fn wire(line: &Line, way: &str) -> Result<Wire, String> {
     // The service is overwritten, but no link is read without one.
     let mut document = json!({"service": {"type": "constant", "rate_mbps": 1}, "delay_ms": 0});
-    let mut link = at_once();
+    let mut wire = Wire::at_once();
     let mut given: Vec<(&str, String)> = Vec::new();
     for condition in ALL {
         for name in [format!("--{}", condition.name), format!("--{way}-{}", condition.name)] {
@@ -99,18 +120,31 @@ pub fn link(line: &Line, way: &str) -> Result<Link, String> {
             if let Some((_, before)) = given.iter().find(|(key, _)| *key == condition.key) {
                 return Err(format!("{before} and {name} both give the {} of the {way}; leave one out", condition.key));
             }
+            given.push((condition.key, name.clone()));
+            if condition.fields.is_empty() {
+                let file = if condition.key == "loss" { &mut wire.traces.losses } else { &mut wire.traces.delays };
+                *file = Some(line.path(&name[2..]).ok_or_else(|| format!("{name} is empty; expected a file"))?);
+                continue;
+            }
             let wrong = |problem| format!("{name} is {text:?}: {problem}; expected {}", condition.fields.join(","));
             document[condition.key] = condition.value(&text).map_err(wrong)?;
             let read = Link::from_json(&document).map_err(|error| format!("{name} is {text:?}: {error}"))?;
-            link = Link { service: link.service, queue: link.queue, ..read };
-            given.push((condition.key, name));
+            wire.link = Link { service: wire.link.service, queue: wire.link.queue, ..read };
         }
     }
-    Ok(link)
+    Ok(wire)
 }
 
-/// Returns whether chance decides on a packet of `link` before or behind its queue.
-pub fn is_random(link: &Link) -> bool {
-    let certain = |probability: f64| probability <= 0.0 || probability >= 1.0;
-    !link.loss.as_independent().is_some_and(certain) || !link.impairments.is_none()
+impl Wire {
+    /// Returns a link that serves at once and delays nothing.
+    pub fn at_once() -> Self {
+        Self { link: at_once(), traces: Traces::default() }
+    }
+
+    /// Returns whether chance decides on a packet before or behind the link's queue.
+    pub fn is_random(&self) -> bool {
+        let certain = |probability: f64| probability <= 0.0 || probability >= 1.0;
+        let loses = !self.link.loss.as_independent().is_some_and(certain) || self.traces.losses.is_some();
+        loses || !self.link.impairments.is_none()
+    }
 }

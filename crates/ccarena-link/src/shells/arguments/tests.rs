@@ -92,8 +92,9 @@ fn delays() {
 
 /// A loss of the uplink.
 fn loss_of(rate: f64) -> Shell {
-    let link = LinkSpec { loss: LossSpec::independent(rate), ..conditions::at_once() };
-    Shell::Loss(Direction::Uplink, Box::new(link))
+    let mut wire = Wire::at_once();
+    wire.link.loss = LossSpec::independent(rate);
+    Shell::Loss(Direction::Uplink, Box::new(wire))
 }
 
 #[test]
@@ -108,7 +109,7 @@ fn losses() {
 fn on_and_off() {
     let shell = |line| only(good("onoff", line).shells);
     let turns = OnOff::Turns(Outages { on: Dur::from_millis(1500), off: Dur::from_millis(500) });
-    let link = || Box::new(conditions::at_once());
+    let link = || Box::new(Wire::at_once());
     assert_eq!(shell("downlink 1.5 0.5"), Shell::OnOff(Direction::Downlink, turns, link()));
     assert_eq!(shell("uplink 1 0"), Shell::OnOff(Direction::Uplink, OnOff::Always, link()));
     assert_eq!(shell("uplink 0 1"), Shell::OnOff(Direction::Uplink, OnOff::Never, link()));
@@ -249,9 +250,9 @@ fn shells_on_one_line_are_joined_unless_one_wants_something_of_its_own() {
 }
 
 /// The links of both directions of a delay with these options.
-fn links(options: &str) -> [LinkSpec; 2] {
+fn links(options: &str) -> [ccarena_net::scenario::Link; 2] {
     match only(good("delay", &format!("5 {options}")).shells) {
-        Shell::Delay(_, Some(links)) => *links,
+        Shell::Delay(_, Some(wires)) => wires.map(|wire| wire.link),
         other => panic!("{options}: {other:?}"),
     }
 }
@@ -262,7 +263,8 @@ fn options_are_keys_of_a_link() {
         let mut document = serde_json::json!({"service": {"type": "constant", "rate_mbps": 1}, "delay_ms": 0});
         document.as_object_mut().unwrap().extend(keys.as_object().unwrap().clone());
         let at_once = conditions::at_once();
-        LinkSpec { service: at_once.service, queue: at_once.queue, ..LinkSpec::from_json(&document).unwrap() }
+        let read = ccarena_net::scenario::Link::from_json(&document).unwrap();
+        ccarena_net::scenario::Link { service: at_once.service, queue: at_once.queue, ..read }
     };
     for (option, keys) in [
         ("--gilbert 0.01,0.3", serde_json::json!({"loss": {"type": "gilbert_elliott", "p": 0.01, "r": 0.3}})),
@@ -283,11 +285,28 @@ fn options_are_keys_of_a_link() {
         let uplink = option.replace("--", "--uplink-");
         assert_eq!(links(&uplink), [expected(keys.clone()), conditions::at_once()], "{uplink}");
         let ([up, down], ..) = link(&format!("A B {}", option.replace("--", "--downlink-")));
-        assert_eq!([up.link, down.link], [conditions::at_once(), expected(keys)], "{option}");
+        assert_eq!([up.wire.link, down.wire.link], [conditions::at_once(), expected(keys)], "{option}");
     }
     let both = links("--gilbert 0.1,0.5 --uplink-corrupt 0.2");
     assert!(!both[0].impairments.is_none() && both[1].impairments.is_none());
     assert_eq!(both[0].loss, both[1].loss);
+}
+
+#[test]
+fn traces_of_delays_and_losses_are_files() {
+    let traces = |options: &str| match only(good("delay", options).shells) {
+        Shell::Delay(delay, Some(wires)) => (delay, wires.map(|wire| (wire.traces.delays, wire.traces.losses))),
+        other => panic!("{options}: {other:?}"),
+    };
+    let (d, l) = (|| Some(PathBuf::from("d.csv")), || Some(PathBuf::from("l.csv")));
+    assert_eq!(traces("0 --delay-trace d.csv").1, [(d(), None), (d(), None)]);
+    let five = Dur::from_millis(5);
+    assert_eq!(traces("5 --uplink-delay-trace=d.csv --loss-trace l.csv"), (five, [(d(), l()), (None, l())]));
+    assert!(bad("delay", "5 --delay-trace d.csv").contains("MS is 5, but traces give the delay of both directions"));
+    assert!(bad("delay", "0 --delay-trace=").contains("--delay-trace is empty; expected a file"));
+    assert!(bad("loss", "uplink 0.1 --loss-trace l.csv").contains("RATE is 0.1, but an option gives the loss, too"));
+    let both = bad("loss", "uplink 0 --loss-trace l.csv --gilbert 0.1,0.5");
+    assert!(both.contains("--loss-trace and --gilbert both give the loss of the uplink"), "{both}");
 }
 
 #[test]
