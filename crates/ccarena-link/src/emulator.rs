@@ -10,6 +10,7 @@ use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 
 use ccarena_cc::types::{Dur, Rate, Time};
+use ccarena_net::histogram::Histogram;
 use ccarena_net::scenario::{Foreign, LinkChange};
 use ccarena_net::{Link, Scenario, Trace, TraceError};
 
@@ -17,7 +18,7 @@ use crate::clock;
 use crate::datagram::Datagram;
 use crate::error::LinkError;
 use crate::fabric::{Fabric, Observer, Route};
-use crate::lateness::{Histogram, Lateness};
+use crate::lateness::Lateness;
 use crate::network::{End, Network};
 use crate::pump::{Ask, Pump, Pumped, Way, Worker};
 use crate::tally::{Seen, Tally};
@@ -293,7 +294,7 @@ impl Running {
         }
         links.sort_by_key(|(number, _)| *number);
         let links = links.into_iter().map(|(_, link)| link).collect();
-        Ok(Outcome { links, lateness: lateness.summary(), counts, seen })
+        Ok(Outcome { links, lateness: Lateness::of(&lateness), counts, seen })
     }
 
     fn wake_threads(&mut self) {

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 
 use ccarena_cc::types::{Dur, Time};
+use ccarena_net::histogram::Histogram;
 use ccarena_net::scenario::LinkChange;
 use ccarena_net::{Carried, Link};
 
 use crate::clock;
 use crate::datagram::{self, Datagram};
 use crate::fabric::Fabric;
-use crate::lateness::Histogram;
 use crate::network::End;
 use crate::offload::{LONGEST_READ, Segments};
 use crate::outlet::Outlet;

@@ -9,6 +9,7 @@ pub mod cellular;
 pub mod conditions;
 pub mod delays;
 pub mod ecn;
+pub mod histogram;
 pub mod impairments;
 pub mod link;
 pub mod log;
