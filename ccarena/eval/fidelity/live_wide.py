@@ -23,6 +23,8 @@ def setups(duration_s: float = 15.0) -> list[Setup]:
     for queue in ("codel", "red"):
         marking = _link(queue={"type": queue, "packets": PACKETS, "ecn": True})
         flows[f"{queue} ECN cubic"] = (marking, [{"scheme": "cubic", "ecn": True}])
+    for marking in ({"type": "dualpi2"}, {"type": "step", "packets": PACKETS, "mark_packets": 40}):
+        flows[f"{marking['type']} ECN cubic"] = (_link(queue=marking), [{"scheme": "cubic", "ecn": True}])
     for count in (3, 5):
         for scheme in ("cubic", "reno"):
             flows[f"{count} flows of mixed RTT {scheme}"] = (_link(48, delay_ms=5), _mixed(count, scheme))

@@ -325,6 +325,10 @@ def _link_counter(name: str) -> Callable[[Subject], Any]:
     return lambda s: s.of_link.get(name)
 
 
+def _queue_counter(queue: str, name: str) -> Callable[[Subject], Any]:
+    return lambda s: next((each[name] for each in s.of_link.get("queues", ()) if each["name"] == queue), None)
+
+
 def _flow_counter(name: str) -> Callable[[Subject], Any]:
     return lambda s: s.counter(name)
 
@@ -572,7 +576,20 @@ FIGURES: dict[str, Figure] = {
             ("arrived", "came to the link"),
             ("delivered", "left the link"),
             ("dropped", "the link's queue dropped"),
+            ("marked_ect0", "had ECT(0) and that the link's queue or policer marked (RFC 3168)"),
+            ("marked_ect1", "had ECT(1) and that the link's queue or policer marked (L4S, RFC 9331)"),
+            ("dropped_not_ect", "the link's queue or policer would have marked if their flow used ECN, and dropped"),
         )
+    },
+    **{
+        f"{queue}_queue_delay_p{percent}_ms": Figure(
+            f"p{percent} delay of the {title} queue", "ms", 2,
+            f"{text} of the times that packets waited in the {title} queue of `dualpi2` (RFC 9332), over the whole run,"
+            " rounded up by at most 3 %.",
+            _queue_counter(queue, f"delay_p{percent}_ms"), of=frozenset({"link"}),
+        )
+        for queue, title in (("l4s", "L4S"), ("classic", "classic"))
+        for percent, text in ((50, "Median"), (99, "99th percentile"))
     },
     **{
         name: Figure(

@@ -55,8 +55,12 @@ GIVEN = frozenset({RECEIVED, FLOWS, REQUIREMENT, SERIES, MACHINE})
 """Needs of figures that a part of a run may meet."""
 OF_WHOLE = frozenset({COUNTERS, *NEEDS_OF_APPLICATIONS})
 """Needs of a flow's figures that only a whole run meets."""
-WHOLE = ("loss_share", "queue_drop_share", "arrived_packets", "delivered_packets", "dropped_packets",
-         "daemon_cpu_percent", "datapath_cpu_percent")  # fmt: skip
+WHOLE = (
+    *("loss_share", "queue_drop_share", "arrived_packets", "delivered_packets", "dropped_packets"),
+    *("marked_ect0_packets", "marked_ect1_packets", "dropped_not_ect_packets"),
+    *("l4s_queue_delay_p50_ms", "l4s_queue_delay_p99_ms", "classic_queue_delay_p50_ms", "classic_queue_delay_p99_ms"),
+    *("daemon_cpu_percent", "datapath_cpu_percent"),
+)
 """Figures of the run and its first link that are of the whole run."""
 COMPLETION = "completion_s"
 """A flow's durations of finished transfers: a list, and so no figure."""

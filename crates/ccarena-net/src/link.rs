@@ -15,7 +15,7 @@ use crate::conditions::Recordings;
 use crate::impairments::{Befalls, Impaired, ImpairedStats};
 use crate::losses::{self, AnyProcess, Losses, Outages};
 use crate::policer::Policer;
-use crate::queues::{self, AnyQueue, Item, Queue, Setting};
+use crate::queues::{self, AnyQueue, Item, Marks, Part, Queue, Setting};
 use crate::rng::{Purpose, Stream, derive};
 use crate::routers::{self, AnyRouter, Header, Router, Sight};
 use crate::scenario::Scenario;
@@ -503,22 +503,33 @@ impl<T: Carried> Link<T> {
     #[cold]
     fn police(&mut self, packet: &mut T, now: Time) -> bool {
         let Some(policer) = self.losses.as_mut().and_then(|losses| losses.policer.as_mut()) else { return true };
-        if policer.conforms(packet.bytes(), now) {
-            return true;
-        }
-        if policer.marks() && packet.ecn().is_capable() {
-            packet.mark();
+        if policer.conforms(packet.bytes(), now) || policer.mark(packet) {
             return true;
         }
         policer.policed_packets += 1;
         false
     }
 
+    fn policer(&self) -> Option<&Policer> {
+        self.losses.as_ref().and_then(|losses| losses.policer.as_ref())
+    }
+
     /// Returns the number of packets that its policer has dropped.
     #[must_use]
     pub fn policed_packets(&self) -> u64 {
-        let policer = self.losses.as_ref().and_then(|losses| losses.policer.as_ref());
-        policer.map_or(0, |policer| policer.policed_packets)
+        self.policer().map_or(0, |policer| policer.policed_packets)
+    }
+
+    /// Returns the counts of marks, by its queue and by its policer.
+    #[must_use]
+    pub fn marks(&self) -> Marks {
+        self.queue.marks() + self.policer().map_or(Marks::default(), |policer| policer.marks)
+    }
+
+    /// Returns the queues that its discipline is made of, if it measures them one by one.
+    #[must_use]
+    pub fn queue_parts(&self) -> &[Part] {
+        self.queue.parts()
     }
 
     #[cold]

@@ -3,6 +3,7 @@
 
 use ccarena_cc::types::{Rate, Time};
 
+use crate::queues::{Item, Marks};
 use crate::token_bucket::TokenBucket;
 
 /// A policer, as a scenario describes it.
@@ -19,17 +20,20 @@ pub struct PolicerSpec {
 /// A policer at work.
 #[derive(Clone, Copy, Debug)]
 pub struct Policer {
-    marks: bool,
+    may_mark: bool,
     bucket: TokenBucket,
     /// Packets dropped so far.
     pub policed_packets: u64,
+    /// Marks so far.
+    pub marks: Marks,
 }
 
 impl Policer {
     /// Returns a policer whose bucket is full.
     #[must_use]
     pub fn new(spec: PolicerSpec) -> Self {
-        Self { marks: spec.marks, bucket: TokenBucket::new(spec.rate, spec.burst_bytes), policed_packets: 0 }
+        let bucket = TokenBucket::new(spec.rate, spec.burst_bytes);
+        Self { may_mark: spec.marks, bucket, policed_packets: 0, marks: Marks::default() }
     }
 
     /// Returns whether a packet of `bytes` that arrives at `now` is within the rate. Times do not go back.
@@ -37,10 +41,9 @@ impl Policer {
         self.bucket.takes(bytes, now)
     }
 
-    /// Returns whether packets beyond the rate are marked if they may be.
-    #[must_use]
-    pub fn marks(&self) -> bool {
-        self.marks
+    /// Marks a packet beyond the rate, if packets are to be marked and this one may be. Returns whether it is.
+    pub fn mark<T: Item>(&mut self, packet: &mut T) -> bool {
+        self.may_mark && self.marks.mark(packet)
     }
 }
 

@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::apps::Outcome;
 use crate::impairments::{ImpairedStats, Impairment};
 use crate::link::{Carried, Link, PacketLog};
+use crate::queues::{Marks, Part};
 use crate::scenario::Scenario;
 use crate::series::{FlowBin, LinkBin};
 use crate::transmissions::TransmissionLog;
@@ -134,6 +135,12 @@ pub struct LinkResult {
     pub lost_packets: u64,
     /// Packets that its policer dropped.
     pub policed_packets: u64,
+    /// Marks by its queue and its policer.
+    #[serde(flatten)]
+    pub marks: Marks,
+    /// The queues that its discipline is made of; none of one that does not tell them apart.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub queues: Vec<QueueResult>,
     /// Packets that something befell on the wire.
     #[serde(flatten)]
     pub impaired: ImpairedStats,
@@ -146,6 +153,27 @@ pub struct LinkResult {
     /// Every packet, if recorded.
     #[serde(skip)]
     pub log: Option<PacketLog>,
+}
+
+/// Results of one of the queues that a discipline is made of.
+#[derive(Clone, Debug, Serialize)]
+pub struct QueueResult {
+    /// Name of the queue.
+    pub name: &'static str,
+    /// Packets that left it.
+    pub delivered_packets: u64,
+    /// Median of the times that they had waited, rounded up by at most 3 %; none without a packet.
+    pub delay_p50_ms: Option<f64>,
+    /// 99th percentile, likewise.
+    pub delay_p99_ms: Option<f64>,
+}
+
+impl QueueResult {
+    fn new(Part { name, delays }: &Part) -> Self {
+        let count = delays.count();
+        let percentile = |percent| (count > 0).then(|| delays.percentile(percent).as_millis_f64());
+        Self { name, delivered_packets: count, delay_p50_ms: percentile(50), delay_p99_ms: percentile(99) }
+    }
 }
 
 /// Punctuality of the machine in a real-time run.
@@ -350,6 +378,8 @@ impl LinkResult {
             dropped_packets: link.stats.dropped_packets,
             lost_packets: link.stats.lost_packets,
             policed_packets: link.policed_packets(),
+            marks: link.marks(),
+            queues: link.queue_parts().iter().map(QueueResult::new).collect(),
             impaired: link.impaired(),
             capacity_mbps,
             series: link.series.take().map(|series| series.bins),

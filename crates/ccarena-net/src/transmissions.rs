@@ -27,6 +27,8 @@ pub enum Fate {
 pub const ECN_CAPABLE: u8 = 1;
 /// Flag of a sender that has reduced its window (CWR, RFC 3168 §6.1.2).
 pub const REDUCED: u8 = 2;
+/// Flag of a packet that asks for low latency: ECT(1) (RFC 9331 §4.1).
+pub const LOW_LATENCY: u8 = 4;
 /// Flag of a receiver that echoes a mark (ECE, RFC 3168 §6.1.3).
 pub const ECHO: u8 = 1;
 
@@ -45,7 +47,7 @@ pub struct Transmission {
     pub bytes: u32,
     /// Fate.
     pub fate: Fate,
-    /// [`ECN_CAPABLE`] and [`REDUCED`].
+    /// [`ECN_CAPABLE`], [`REDUCED`] and [`LOW_LATENCY`].
     pub flags: u8,
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use ccarena_cc::{Action, ActionError, Decider, Dur, FlowSetting, Interface, LearnedController, Outside, Signal, Time};
 use ccarena_net::Ecn;
 use ccarena_net::series::{FlowBin, Series};
-use ccarena_net::transmissions::{self, ECN_CAPABLE, Fate, Heard, REDUCED, Transmission, TransmissionLog};
+use ccarena_net::transmissions::{self, ECN_CAPABLE, Fate, Heard, LOW_LATENCY, REDUCED, Transmission, TransmissionLog};
 
 use crate::arrivals::Arrivals;
 use crate::far_end::{FarEnd, OVERTAKEN};
@@ -679,6 +679,7 @@ fn logger(
     move |e: Emission| {
         let packet = packet(&e, flow, header_bytes, now);
         let (capable, reduced) = (u8::from(e.ecn.is_capable()) * ECN_CAPABLE, u8::from(e.reduced) * REDUCED);
+        let low_latency = u8::from(e.ecn == Ecn::Ect1) * LOW_LATENCY;
         log.packets.push(Transmission {
             sent: now,
             arrived: Time::ZERO,
@@ -686,7 +687,7 @@ fn logger(
             sequence: packet.seq,
             bytes: packet.bytes,
             fate: Fate::UnderWay,
-            flags: capable | reduced,
+            flags: capable | reduced | low_latency,
         });
         link.arrive(packet, now);
     }

@@ -18,8 +18,10 @@
 use ccarena_cc::types::{Dur, Time};
 
 use super::limit::{FULL_PACKET_BYTES, Room};
+use super::marks::Marks;
 use super::stamped::Stamped;
 use super::{Discipline, Infinite, Item, Limit, LimitRule, Param, Params, Queue, QueueSpec, Setting};
+use crate::ecn::Ecn;
 
 /// Time that a packet may wait, for any discipline that runs CoDel.
 pub(super) const TARGET_MS: Param = Param {
@@ -48,12 +50,21 @@ pub(super) const ECN: Param = Param {
     doc: "mark ECN-capable packets instead of dropping them (RFC 3168)",
 };
 
+/// Sojourn time from which on packets are marked, whatever the rest does.
+pub(super) const CE_THRESHOLD_MS: Param = Param {
+    name: "ce_threshold_ms",
+    default: 0.0,
+    min: 0.0,
+    max: 10_000.0,
+    doc: "sojourn time in ms beyond which every ECN-capable packet is marked (Linux: ce_threshold; RFC 8289 §3.4); 0: off",
+};
+
 /// Registry entry of this discipline.
 pub const DISCIPLINE: Discipline = Discipline {
     name: "codel",
     summary: "Controlled Delay, RFC 8289, as Linux: drops at the head while packets wait too long",
     limit: LimitRule::Default(Limit::Packets(1000)),
-    params: &[TARGET_MS, INTERVAL_MS, ECN],
+    params: &[TARGET_MS, INTERVAL_MS, ECN, CE_THRESHOLD_MS],
     check: |_| Ok(()),
     mahimahi: true,
     random: false,
@@ -66,6 +77,7 @@ pub struct CoDel<T> {
     room: Room,
     law: ControlLaw,
     state: State,
+    marks: Marks,
 }
 
 impl<T: Item + Send + Sync> CoDel<T> {
@@ -77,6 +89,7 @@ impl<T: Item + Send + Sync> CoDel<T> {
             room: Room::new(spec.limit, setting.bdp_bytes),
             law: ControlLaw::new(&spec.params),
             state: State::default(),
+            marks: Marks::default(),
         }
     }
 }
@@ -95,32 +108,53 @@ impl<T: Item + Send + Sync> Queue<T> for CoDel<T> {
     fn dequeue(&mut self, now: Time, drops: &mut Vec<T>) -> Option<T> {
         let fifo = &mut self.fifo;
         let next = || fifo.pop().map(|packet| (packet, fifo.len_bytes()));
-        self.state.dequeue(&self.law, now, next, drops)
+        self.state.dequeue(&self.law, now, next, &mut self.marks, drops)
+    }
+
+    fn marks(&self) -> Marks {
+        self.marks
     }
 
     backlog_of_fifo!();
 }
 
 /// CoDel's parameters.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ControlLaw {
     target: Dur,
     interval: Dur,
     ecn: bool,
+    /// Sojourn time beyond which packets are marked; none if there is no such time.
+    ce_threshold: Option<Dur>,
+    /// Packets with ECT(1) alone are marked for that.
+    ce_threshold_l4s: bool,
 }
 
 impl ControlLaw {
     pub fn new(params: &Params) -> Self {
-        Self { target: params.millis("target_ms"), interval: params.millis("interval_ms"), ecn: params.on("ecn") }
+        Self {
+            target: params.millis("target_ms"),
+            interval: params.millis("interval_ms"),
+            ecn: params.on("ecn"),
+            ce_threshold: params.on("ce_threshold_ms").then(|| params.millis("ce_threshold_ms")),
+            ce_threshold_l4s: params.on("ce_threshold_l4s"),
+        }
     }
 
     /// Marks `item` if that replaces dropping it.
-    fn marks<T: Item>(&self, item: &mut T) -> bool {
-        let marks = self.ecn && item.ecn().is_capable();
-        if marks {
-            item.mark();
+    fn marks<T: Item>(&self, item: &mut T, marks: &mut Marks) -> bool {
+        self.ecn && marks.mark(item)
+    }
+
+    /// Marks a packet that leaves at `now` if it has waited beyond the threshold for that (end of `codel_dequeue`).
+    #[inline]
+    fn mark_late<T: Item>(&self, Stamped { item, arrival }: &mut Stamped<T>, now: Time, marks: &mut Marks) {
+        if self.ce_threshold.is_some_and(|most| now.since(*arrival) > most) {
+            let selected = if self.ce_threshold_l4s { item.ecn() == Ecn::Ect1 } else { item.ecn().is_capable() };
+            if selected {
+                marks.mark(item);
+            }
         }
-        marks
     }
 }
 
@@ -147,22 +181,37 @@ impl State {
         &mut self,
         law: &ControlLaw,
         now: Time,
-        mut next: impl FnMut() -> Option<(Stamped<T>, u64)>,
+        next: impl FnMut() -> Option<(Stamped<T>, u64)>,
+        marks: &mut Marks,
         drops: &mut Vec<T>,
     ) -> Option<T> {
-        let Some((mut item, mut late)) = self.judge(law, now, next()) else {
+        let mut packet = self.take(law, now, next, marks, drops)?;
+        law.mark_late(&mut packet, now, marks);
+        Some(packet.item)
+    }
+
+    #[inline]
+    fn take<T: Item>(
+        &mut self,
+        law: &ControlLaw,
+        now: Time,
+        mut next: impl FnMut() -> Option<(Stamped<T>, u64)>,
+        marks: &mut Marks,
+        drops: &mut Vec<T>,
+    ) -> Option<Stamped<T>> {
+        let Some((mut packet, mut late)) = self.judge(law, now, next()) else {
             self.dropping = false;
             return None;
         };
         if !self.dropping {
             if !late {
-                return Some(item);
+                return Some(packet);
             }
-            let leaves = if law.marks(&mut item) {
-                Some(item)
+            let leaves = if law.marks(&mut packet.item, marks) {
+                Some(packet)
             } else {
-                drops.push(item);
-                self.judge(law, now, next()).map(|(item, _)| item)
+                drops.push(packet.item);
+                self.judge(law, now, next()).map(|(packet, _)| packet)
             };
             self.begin_dropping(law, now);
             return leaves;
@@ -171,23 +220,23 @@ impl State {
         while self.dropping && now >= self.drop_next {
             self.count = self.count.wrapping_add(1);
             self.newton_step();
-            if law.marks(&mut item) {
+            if law.marks(&mut packet.item, marks) {
                 self.drop_next = self.after(self.drop_next, law);
                 break;
             }
-            drops.push(item);
+            drops.push(packet.item);
             let Some(following) = self.judge(law, now, next()) else {
                 self.dropping = false;
                 return None;
             };
-            (item, late) = following;
+            (packet, late) = following;
             if late {
                 self.drop_next = self.after(self.drop_next, law);
             } else {
                 self.dropping = false;
             }
         }
-        Some(item)
+        Some(packet)
     }
 
     /// Counts `drops` that were forced by the queue's limit, which strengthens the signal (`fq_codel_drop`).
@@ -201,17 +250,22 @@ impl State {
     /// The packet and whether it may be dropped: it has waited too long, as all have for an interval, and more than
     /// one MTU waits behind it (`codel_should_drop`).
     #[inline]
-    fn judge<T: Item>(&mut self, law: &ControlLaw, now: Time, packet: Option<(Stamped<T>, u64)>) -> Option<(T, bool)> {
+    fn judge<T: Item>(
+        &mut self,
+        law: &ControlLaw,
+        now: Time,
+        packet: Option<(Stamped<T>, u64)>,
+    ) -> Option<(Stamped<T>, bool)> {
         let Some((packet, backlog)) = packet else {
             self.first_above = None;
             return None;
         };
         if now.since(packet.arrival) < law.target || backlog <= FULL_PACKET_BYTES {
             self.first_above = None;
-            return Some((packet.item, false));
+            return Some((packet, false));
         }
         let since = *self.first_above.get_or_insert(now + law.interval);
-        Some((packet.item, now > since))
+        Some((packet, now > since))
     }
 
     fn begin_dropping(&mut self, law: &ControlLaw, now: Time) {
@@ -291,7 +345,7 @@ mod tests {
     #[test]
     fn gaps_shrink_with_the_square_root() {
         let mut state = State { count: 0, ..State::default() };
-        let law = ControlLaw { target: Dur(0), interval: Dur::from_millis(100), ecn: false };
+        let law = ControlLaw { target: Dur(0), interval: Dur::from_millis(100), ..ControlLaw::default() };
         state.begin_dropping(&law, Time::ZERO);
         for count in 2_u32..2_000 {
             state.count = count;
@@ -341,7 +395,7 @@ mod tests {
 
     #[test]
     fn an_episode_soon_after_the_last_starts_from_its_count() {
-        let law = ControlLaw { target: Dur(0), interval: Dur::from_millis(100), ecn: false };
+        let law = ControlLaw { target: Dur(0), interval: Dur::from_millis(100), ..ControlLaw::default() };
         let ended = State { count: 12, last_count: 2, reciprocal_root: (65_536.0 / 12_f64.sqrt()) as u16, ..State::default() };
         let mut soon = ended;
         soon.begin_dropping(&law, Time::from_secs_f64(1.5));
@@ -355,8 +409,8 @@ mod tests {
     fn ecn_capable_packets_are_marked_instead() {
         let (unmarked_drops, _) = overload(&mut queue(&[]), 2_000);
         let (drops, left) = overload(&mut queue(&[("ecn", 1.0)]), 2_000);
-        let marks = left.iter().filter(|p| p.marked).count();
-        assert!(left.iter().all(|p| !p.marked || p.id % 2 == 1));
+        let marks = left.iter().filter(|p| p.is_marked()).count();
+        assert!(left.iter().all(|p| p.ecn != Ecn::Ce || p.id % 2 == 1));
         // Every second packet is capable, and a drop is followed by the next decision as a mark is.
         assert!(marks > 5 && drops.len() > 5 && marks + drops.len() >= unmarked_drops.len() * 9 / 10, "{marks} marks");
     }

@@ -9,8 +9,9 @@ use std::collections::VecDeque;
 
 use ccarena_cc::types::Time;
 
-use super::codel::{ECN, INTERVAL_MS, ControlLaw, State, TARGET_MS};
+use super::codel::{CE_THRESHOLD_MS, ECN, INTERVAL_MS, ControlLaw, State, TARGET_MS};
 use super::limit::Room;
+use super::marks::Marks;
 use super::stamped::Stamped;
 use super::{Discipline, Infinite, Item, Limit, LimitRule, Param, Queue, QueueSpec, Setting};
 use crate::rng::mix;
@@ -38,6 +39,14 @@ pub const DISCIPLINE: Discipline = Discipline {
             max: 1e9,
             doc: "IP bytes that a queue may send in a round (RFC 8290 §5.2.4); rounded",
         },
+        CE_THRESHOLD_MS,
+        Param {
+            name: "ce_threshold_l4s",
+            default: 0.0,
+            min: 0.0,
+            max: 1.0,
+            doc: "mark only packets with ECT(1) beyond ce_threshold_ms (Linux: ce_threshold_selector 0x1/0x3)",
+        },
     ],
     check: |_| Ok(()),
     mahimahi: false,
@@ -61,6 +70,7 @@ pub struct FqCoDel<T> {
     perturbation: u64,
     packets: usize,
     bytes: u64,
+    marks: Marks,
 }
 
 /// One queue.
@@ -88,6 +98,7 @@ impl<T: Item + Send + Sync> FqCoDel<T> {
             perturbation: setting.stream.at(0),
             packets: 0,
             bytes: 0,
+            marks: Marks::default(),
         }
     }
 
@@ -174,7 +185,7 @@ impl<T: Item + Send + Sync> Queue<T> for FqCoDel<T> {
                 *bytes -= u64::from(packet.bytes());
                 Some((packet, *bytes))
             };
-            if let Some(item) = flow.codel.dequeue(&self.law, now, next, drops) {
+            if let Some(item) = flow.codel.dequeue(&self.law, now, next, &mut self.marks, drops) {
                 flow.deficit -= i64::from(item.bytes());
                 return Some(item);
             }
@@ -200,6 +211,10 @@ impl<T: Item + Send + Sync> Queue<T> for FqCoDel<T> {
     #[inline]
     fn len_bytes(&self) -> u64 {
         self.bytes
+    }
+
+    fn marks(&self) -> Marks {
+        self.marks
     }
 }
 
@@ -320,7 +335,7 @@ mod tests {
             let now = Time::ZERO + Dur::from_millis(t);
             queue.enqueue(packet(0, 2 * t as u32, 1500), now, &mut drops);
             queue.enqueue(packet(0, 2 * t as u32 + 1, 1500), now, &mut drops);
-            marks += u32::from(queue.dequeue(now, &mut drops).is_some_and(|p| p.marked));
+            marks += u32::from(queue.dequeue(now, &mut drops).is_some_and(|p| p.is_marked()));
         }
         assert!(marks > 3, "{marks}");
     }

@@ -46,6 +46,11 @@ impl<T: Item> Infinite<T> {
     }
 
     #[inline]
+    pub(super) fn front(&self) -> Option<&T> {
+        self.ring.front()
+    }
+
+    #[inline]
     pub(super) fn pop(&mut self) -> Option<T> {
         let item = self.ring.pop_front()?;
         self.bytes -= u64::from(item.bytes());
@@ -66,7 +71,7 @@ impl<T: Item + Send + Sync> Queue<T> for Infinite<T> {
 
     #[inline]
     fn head_bytes(&self) -> Option<u32> {
-        self.ring.front().map(Item::bytes)
+        self.front().map(Item::bytes)
     }
 
     #[inline]

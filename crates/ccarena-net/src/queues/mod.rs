@@ -22,6 +22,7 @@ macro_rules! backlog_of_fifo {
 
 mod limit;
 mod mahimahi;
+mod marks;
 mod spec;
 mod stamped;
 #[cfg(test)]
@@ -31,8 +32,10 @@ pub use ccarena_cc::Param;
 use ccarena_cc::types::Time;
 
 use crate::ecn::Ecn;
+use crate::histogram::Histogram;
 
 pub use limit::{LIMITS, Limit, LimitRule, Room};
+pub use marks::Marks;
 pub use spec::{Discipline, Params, QueueSpec, Refusal, Setting};
 
 /// Packet that a queue holds.
@@ -66,6 +69,33 @@ pub trait Queue<T: Item>: Send + Sync {
 
     /// IP bytes that wait.
     fn len_bytes(&self) -> u64;
+
+    /// Returns the counts of marks; zeros of a discipline that never marks.
+    fn marks(&self) -> Marks {
+        Marks::default()
+    }
+
+    /// Returns the queues that the discipline is made of, if it measures them one by one.
+    fn parts(&self) -> &[Part] {
+        &[]
+    }
+}
+
+/// One of the queues that a discipline is made of.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Name of the queue.
+    pub name: &'static str,
+    /// Times that the packets which left it had waited.
+    pub delays: Histogram,
+}
+
+impl Part {
+    /// Returns a queue that no packet has left.
+    #[must_use]
+    pub fn new(name: &'static str) -> Self {
+        Self { name, delays: Histogram::new() }
+    }
 }
 
 /// A queue of any discipline. The commonest is known to the compiler, which merges it with the link it is in: a call that
@@ -111,6 +141,14 @@ impl<T: Item> Queue<T> for AnyQueue<T> {
     #[inline]
     fn len_bytes(&self) -> u64 {
         each!(self, q => q.len_bytes())
+    }
+
+    fn marks(&self) -> Marks {
+        each!(self, q => q.marks())
+    }
+
+    fn parts(&self) -> &[Part] {
+        each!(self, q => q.parts())
     }
 }
 
@@ -159,10 +197,12 @@ disciplines! {
     codel: CoDel,
     drophead: DropHead,
     droptail: DropTail,
+    dualpi2: DualPi2,
     fq_codel: FqCoDel,
     infinite: Infinite,
     pie: Pie,
     red: Red,
+    step: Step,
 }
 
 /// All disciplines, by name.
@@ -180,14 +220,14 @@ mod tests {
 
     #[derive(Clone, Debug)]
     enum Op {
-        Enqueue(u32),
+        Enqueue(u32, Ecn),
         Dequeue,
         Wait(u64),
     }
 
     fn op() -> impl Strategy<Value = Op> {
         prop_oneof![
-            4 => (0_u32..9_000).prop_map(Op::Enqueue),
+            4 => (0_u32..9_000, prop::sample::select(&Ecn::ALL[..])).prop_map(|(bytes, ecn)| Op::Enqueue(bytes, ecn)),
             3 => Just(Op::Dequeue),
             1 => (0_u64..1_000_000_000).prop_map(Op::Wait),
         ]
@@ -217,16 +257,24 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(1024))]
 
         #[test]
-        fn packets_are_conserved(spec in spec(), ops in prop::collection::vec(op(), 0..400)) {
+        fn packets_and_marks_are_conserved(spec in spec(), ops in prop::collection::vec(op(), 0..400)) {
             let mut queue = build::<Packet>(&spec, &setting(20_000));
             let (mut id, mut now) = (0, Time::ZERO);
             let (mut entered, mut left, mut dropped) = ((0, 0), (0, 0), (0, 0));
             let mut newest_out = BTreeMap::new();
-            let mut drops = Vec::new();
+            let (mut drops, mut came, mut marked) = (Vec::new(), Vec::new(), Marks::default());
+            let mut check_mark = |came: Ecn, p: &Packet| {
+                // Only packets that take marks get one, and no mark vanishes. The queue counts the marks that it made.
+                prop_assert!(p.ecn == came || p.ecn == Ecn::Ce && came.is_capable(), "{:?} became {:?}", came, p.ecn);
+                marked.ect0 += u64::from(p.ecn != came && came == Ecn::Ect0);
+                marked.ect1 += u64::from(p.ecn != came && came == Ecn::Ect1);
+                Ok(())
+            };
             for op in ops {
                 match op {
-                    Op::Enqueue(bytes) => {
-                        queue.enqueue(Packet::new(id, bytes), now, &mut drops);
+                    Op::Enqueue(bytes, ecn) => {
+                        queue.enqueue(Packet { id, bytes, ecn }, now, &mut drops);
+                        came.push(ecn);
                         id += 1;
                         entered = (entered.0 + 1, entered.1 + u64::from(bytes));
                     }
@@ -236,14 +284,18 @@ mod tests {
                         let out = queue.dequeue(now, &mut drops);
                         prop_assert_eq!(head.is_none(), out.is_none() && drops.is_empty());
                         if let Some(p) = out {
-                            let newest = newest_out.insert(p.flow(), p.id);
+                            // Low-latency packets overtake others of the same flow, if it has both.
+                            let ecn = came[p.id as usize];
+                            let newest = newest_out.insert((p.flow(), ecn.is_l4s()), p.id);
                             prop_assert!(newest.is_none_or(|n| n < p.id), "a flow's packets leave in order");
+                            check_mark(ecn, &p)?;
                             left = (left.0 + 1, left.1 + u64::from(p.bytes));
                         }
                     }
                     Op::Wait(ns) => now = now + ccarena_cc::Dur(ns),
                 }
                 for p in drops.drain(..) {
+                    check_mark(came[p.id as usize], &p)?;
                     dropped = (dropped.0 + 1, dropped.1 + u64::from(p.bytes));
                 }
                 prop_assert_eq!(entered.0, left.0 + dropped.0 + queue.len_packets());
@@ -255,6 +307,20 @@ mod tests {
                     Some(Limit::Bdp(_)) => {}
                 }
             }
+            now = now + ccarena_cc::Dur::from_millis(1);
+            while queue.len_packets() > 0 {
+                let out = queue.dequeue(now, &mut drops);
+                left.0 += usize::from(out.is_some());
+                drops.extend(out);
+                for p in drops.drain(..) {
+                    check_mark(came[p.id as usize], &p)?;
+                }
+            }
+            let Marks { ect0, ect1, refused } = queue.marks();
+            prop_assert_eq!((ect0, ect1), (marked.ect0, marked.ect1));
+            prop_assert!(refused <= came.iter().filter(|&&ecn| ecn == Ecn::NotEct).count() as u64);
+            let parted: u64 = queue.parts().iter().map(|part| part.delays.count()).sum();
+            prop_assert!(queue.parts().is_empty() || parted == left.0 as u64);
         }
     }
 

@@ -18,6 +18,7 @@ use ccarena_cc::types::{Dur, Time};
 
 use super::codel::ECN;
 use super::limit::{FULL_PACKET_BYTES, Room};
+use super::marks::Marks;
 use super::{Discipline, Infinite, Item, Limit, LimitRule, Param, Queue, QueueSpec, Setting};
 use crate::rng::Stream;
 
@@ -85,6 +86,7 @@ pub struct Pie<T> {
     room: Room,
     controller: Controller,
     ecn: bool,
+    marks: Marks,
     update: Dur,
     next_update: Time,
     meter: Meter,
@@ -111,6 +113,7 @@ impl<T: Item + Send + Sync> Pie<T> {
                 state: State { burst_s, ..State::default() },
             },
             ecn: p.on("ecn"),
+            marks: Marks::default(),
             update: p.millis("update_ms"),
             next_update: Time::ZERO + p.millis("update_ms"),
             meter: Meter::default(),
@@ -159,11 +162,11 @@ impl<T: Item + Send + Sync> Queue<T> for Pie<T> {
             return;
         }
         if self.drops_early() {
-            if !(self.ecn && item.ecn().is_capable() && self.controller.state.probability <= MARK_BELOW) {
+            let may_mark = self.ecn && self.controller.state.probability <= MARK_BELOW;
+            if !(may_mark && self.marks.mark(&mut item)) {
                 drops.push(item);
                 return;
             }
-            item.mark();
         }
         self.fifo.push(item);
     }
@@ -173,6 +176,10 @@ impl<T: Item + Send + Sync> Queue<T> for Pie<T> {
         let item = self.fifo.pop()?;
         self.meter.on_departure(item.bytes(), self.fifo.len_bytes(), now);
         Some(item)
+    }
+
+    fn marks(&self) -> Marks {
+        self.marks
     }
 
     backlog_of_fifo!();
@@ -295,7 +302,7 @@ mod tests {
             }
             outcome.dropped += drops.drain(..).len() as u32;
             outcome.delays.push(queue.len_packets() as f64);
-            outcome.marked += u32::from(queue.dequeue(now, &mut drops).is_some_and(|p| p.marked));
+            outcome.marked += u32::from(queue.dequeue(now, &mut drops).is_some_and(|p| p.is_marked()));
         }
         outcome
     }

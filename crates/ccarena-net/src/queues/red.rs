@@ -14,6 +14,7 @@ use ccarena_cc::types::Time;
 
 use super::codel::ECN;
 use super::limit::{FULL_PACKET_BYTES, Room};
+use super::marks::Marks;
 use super::{Discipline, Infinite, Item, Limit, LimitRule, Param, Params, Queue, QueueSpec, Refusal, Setting};
 use crate::rng::Stream;
 
@@ -74,6 +75,7 @@ pub struct Red<T> {
     room: Room,
     curve: Curve,
     ecn: bool,
+    marks: Marks,
     weight: f64,
     /// Average length in bytes.
     average: f64,
@@ -101,6 +103,7 @@ impl<T: Item + Send + Sync> Red<T> {
                 gentle: p.on("gentle"),
             },
             ecn: p.on("ecn"),
+            marks: Marks::default(),
             weight: p.get("weight"),
             average: 0.0,
             idle_since: Some(Time::ZERO),
@@ -150,13 +153,7 @@ impl<T: Item + Send + Sync> Queue<T> for Red<T> {
                 self.count = None;
                 true
             }
-            Fate::Random(p) if self.chosen(p) => {
-                let marks = self.ecn && item.ecn().is_capable() && fits;
-                if marks {
-                    item.mark();
-                }
-                marks
-            }
+            Fate::Random(p) if self.chosen(p) => self.ecn && fits && self.marks.mark(&mut item),
             Fate::Random(_) => true,
             Fate::Drop => {
                 self.count = None;
@@ -177,6 +174,10 @@ impl<T: Item + Send + Sync> Queue<T> for Red<T> {
             self.idle_since = Some(now);
         }
         item
+    }
+
+    fn marks(&self) -> Marks {
+        self.marks
     }
 
     backlog_of_fifo!();
@@ -309,7 +310,7 @@ mod tests {
                 for k in 0..1 + u32::from(t % 10 == 0) {
                     queue.enqueue(Packet::new(3 * t as u32 + k, 1500), now, &mut drops);
                 }
-                marked += u32::from(queue.dequeue(now, &mut drops).is_some_and(|p| p.marked));
+                marked += u32::from(queue.dequeue(now, &mut drops).is_some_and(|p| p.is_marked()));
                 lengths.push(queue.len_bytes() as f64);
             }
             (drops.len() as f64, marked, lengths[10_000..].iter().sum::<f64>() / 1e4)

@@ -9,12 +9,17 @@ use crate::rng::{Purpose, Stream};
 pub struct Packet {
     pub id: u32,
     pub bytes: u32,
-    pub marked: bool,
+    pub ecn: Ecn,
 }
 
 impl Packet {
+    /// Every second packet takes marks.
     pub fn new(id: u32, bytes: u32) -> Self {
-        Self { id, bytes, marked: false }
+        Self { id, bytes, ecn: if id % 2 == 1 { Ecn::Ect0 } else { Ecn::NotEct } }
+    }
+
+    pub fn is_marked(&self) -> bool {
+        self.ecn == Ecn::Ce
     }
 }
 
@@ -28,18 +33,13 @@ impl Item for Packet {
         u64::from(self.id % 3)
     }
 
-    /// Every second packet is capable.
     fn ecn(&self) -> Ecn {
-        match (self.marked, self.id % 2 == 1) {
-            (true, _) => Ecn::Ce,
-            (false, true) => Ecn::Ect0,
-            (false, false) => Ecn::NotEct,
-        }
+        self.ecn
     }
 
     fn mark(&mut self) {
-        assert!(self.ecn().is_capable(), "only packets that take marks are marked");
-        self.marked = true;
+        assert!(self.ecn.is_capable(), "only packets that take marks are marked");
+        self.ecn = Ecn::Ce;
     }
 }
 

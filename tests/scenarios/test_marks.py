@@ -1,0 +1,83 @@
+"""Marks: who gets them, what results say of them, and which queues are refused."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: marks not tested (run make)")
+
+import ccarena
+from ccarena.errors import ScenarioError
+
+
+def _link(document: dict[str, Any]) -> dict[str, Any]:
+    """Runs a document. Returns the result of its only link."""
+    (run,) = ccarena.run(document)
+    (link,) = run.result["links"]
+    return dict(link)
+
+
+def _document(queue: dict[str, Any], *flows: dict[str, Any]) -> dict[str, Any]:
+    link = {"service": {"type": "constant", "rate_mbps": 12}, "queue": queue, "delay_ms": 10}
+    return {"duration_s": 5, "links": [link], "flows": list(flows)}
+
+
+@pytest.mark.parametrize(
+    "queue",
+    [
+        {"type": "dualpi2"},
+        {"type": "step", "packets": 100, "mark_packets": 10},
+        {"type": "step", "packets": 100, "mark_ms": 5},
+        {"type": "codel", "ecn": True},
+        {"type": "fq_codel"},
+        {"type": "pie", "ecn": True},
+        {"type": "red", "ecn": True, "min_bytes": 15_000, "max_bytes": 60_000},
+    ],
+    ids=lambda queue: "-".join(map(str, queue.values())),
+)
+def test_flows_with_ecn_are_marked_and_others_dropped_as_the_result_says(queue: dict[str, Any]) -> None:
+    marked = _link(_document(queue, {"scheme": "cubic", "ecn": True}))
+    assert marked["marked_ect0_packets"] > 0 == marked["marked_ect1_packets"]
+    assert marked["dropped_not_ect_packets"] == 0
+    dropped = _link(_document(queue, {"scheme": "cubic"}))
+    assert dropped["marked_ect0_packets"] == dropped["marked_ect1_packets"] == 0
+    assert 0 < dropped["dropped_not_ect_packets"] <= dropped["dropped_packets"]
+
+
+def test_results_have_the_delay_of_each_queue_of_dualpi2_and_tables_the_figures() -> None:
+    results = ccarena.run(_document({"type": "dualpi2"}, {"scheme": "cubic", "ecn": True}))
+    (run,) = results
+    (link,) = run.result["links"]
+    l4s, classic = link["queues"]
+    assert l4s == {"name": "l4s", "delivered_packets": 0, "delay_p50_ms": None, "delay_p99_ms": None}
+    # One packet may be in transmission at the end.
+    assert classic["delivered_packets"] - link["delivered_packets"] in (0, 1)
+    assert 1 < classic["delay_p50_ms"] <= classic["delay_p99_ms"] < 100
+    table = results.columns("links")
+    assert table["classic_queue_delay_p99_ms"][0] == pytest.approx(classic["delay_p99_ms"])
+    assert table["marked_ect0_packets"][0] > 0
+    assert math.isnan(table["l4s_queue_delay_p99_ms"][0])
+
+
+def test_the_base_probability_holds_the_target_delay() -> None:
+    queue = {"type": "dualpi2", "target_ms": 20}
+    link = _link({**_document(queue, *[{"scheme": "reno", "ecn": True}] * 4), "duration_s": 30})
+    assert link["queues"][1]["delay_p50_ms"] == pytest.approx(20, rel=0.35)
+
+
+@pytest.mark.parametrize(
+    ("queue", "message"),
+    [
+        ({"type": "dualpi2", "coupling": 0.5}, r"links\[0\].queue.coupling.*1 to 255"),
+        ({"type": "dualpi2", "coupling": 256}, r"links\[0\].queue.coupling.*1 to 255"),
+        ({"type": "dualpi2", "classic_percent": 101}, r"links\[0\].queue.classic_percent.*0 to 100"),
+        ({"type": "step", "packets": 9, "mark_bytes": 1, "mark_ms": 1}, r"queue.mark_ms.*one threshold"),
+        ({"type": "step"}, "exactly one limit"),
+    ],
+)
+def test_parameters_out_of_range_are_refused(queue: dict[str, Any], message: str) -> None:
+    with pytest.raises(ScenarioError, match=message):
+        ccarena.run(_document(queue, {"scheme": "cubic"}))
