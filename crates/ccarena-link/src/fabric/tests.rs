@@ -24,13 +24,13 @@ fn routes() -> Vec<Route> {
 }
 
 /// A packet that says its number.
-fn packet(number: usize, bytes: usize) -> Datagram {
+pub fn packet(number: usize, bytes: usize) -> Datagram {
     let mut text = vec![0; bytes.max(8)];
     text[..8].copy_from_slice(&number.to_ne_bytes());
     Datagram::copy_of(&text)
 }
 
-fn number(packet: &Datagram) -> usize {
+pub fn number(packet: &Datagram) -> usize {
     usize::from_ne_bytes(packet.packet()[..8].try_into().unwrap())
 }
 

@@ -67,6 +67,10 @@ conditions! {
     "loss-trace": "loss", None, [], "FILE with probabilities of loss by time: its column loss";
     "gilbert": "loss", Some("gilbert_elliott"), ["p", "r", "loss_bad", "loss_good"],
         "P,R[,LOSS_BAD[,LOSS_GOOD]]: loss in bursts, by the channel of Gilbert and Elliott";
+    "slots": "loss", Some("slots"), ["slot_ms", "probability", "loss"],
+        "MS,P[,LOSS]: all packets (or the share LOSS) of a time slot of MS are lost with probability P";
+    "shaper": "shaper", None, ["rate_mbps", "burst_bytes", "peak_mbps"],
+        "MBPS,BYTES[,PEAK]: delay what exceeds the rate and the burst, which leaves at PEAK";
     "policer": "policer", None, ["rate_mbps", "burst_bytes", "action"],
         "MBPS,BYTES[,mark]: drop (or mark) what exceeds the rate and the burst";
     "reorder": "reorder", None, ["probability", "late_ms", "correlation"],

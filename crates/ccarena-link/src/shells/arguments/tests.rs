@@ -174,7 +174,7 @@ fn every_option_does_something_or_is_refused() {
         "timing" | "emulator" => "mahimahi",
         "uplink-queue" | "downlink-queue" => "codel",
         "uplink-queue-args" | "downlink-queue-args" => "packets=7",
-        _ if name.ends_with("policer") => "5,3000",
+        _ if name.ends_with("policer") || name.ends_with("shaper") => "5,3000",
         _ if conditions::OF_ALL.iter().chain(conditions::OF_ONE).any(|(known, ..)| *known == name) => "0.1,0.5",
         _ => "word",
     };
@@ -272,6 +272,11 @@ fn options_are_keys_of_a_link() {
             "--gilbert r=0.3,p=0.01,loss_bad=0.5",
             serde_json::json!({"loss": {"type": "gilbert_elliott", "p": 0.01, "r": 0.3, "loss_bad": 0.5}}),
         ),
+        (
+            "--slots 10,0.1,0.5",
+            serde_json::json!({"loss": {"type": "slots", "slot_ms": 10, "probability": 0.1, "loss": 0.5}}),
+        ),
+        ("--shaper 5,30000", serde_json::json!({"shaper": {"rate_mbps": 5, "burst_bytes": 30000}})),
         ("--policer 5,30000", serde_json::json!({"policer": {"rate_mbps": 5, "burst_bytes": 30000}})),
         (
             "--policer 5,3e4,mark",
@@ -319,6 +324,8 @@ fn what_is_wrong_with_an_option_is_said() {
         ("--gilbert 0.1,", "r has no value"),
         ("--gilbert 0.1,p=0.2", "p is given twice"),
         ("--policer 5", "policer.burst_bytes"),
+        ("--shaper 5,30000,1", "shaper.peak_mbps"),
+        ("--gilbert 0.1,0.2 --slots 10,0.1", "--gilbert and --slots both give the loss of the uplink"),
         ("--policer 0,30000", "policer.rate_mbps"),
         ("--policer 5,30000,shape", "policer.action"),
         ("--reorder 0.1", "reorder.late_ms"),
