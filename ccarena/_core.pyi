@@ -198,6 +198,15 @@ def generate_cellular(preset: str, duration_s: float, seed: int, mean_mbps: floa
 def cellular_presets() -> list[dict[str, Any]]:
     """The generator's presets: `name`, `summary`, `mean_mbps`, `published`."""
 
+def draw_conditions(model: str, duration_s: float, seed: int, mean_mbps: float | None = None) -> NDArray[np.float64]:
+    """Rows of a conditions trace, `[n, 4]`: time in ms, rate in Mbit/s, delay in ms, loss. Raises TraceError."""
+
+def base_delay_ms(model: str, seed: int) -> float:
+    """Base delay of the trace that a link model draws from a seed. Raises TraceError."""
+
+def link_models() -> list[dict[str, Any]]:
+    """The link models: name, family, summary, source, the table they were fitted to, mean and delay."""
+
 class Policy:
     """A trained policy, with inference in float32 by the same code as in the simulator. Raises PolicyError."""
 

@@ -63,9 +63,9 @@ def add_parser(subparsers: Any, **options: Any) -> None:
     sub = action("run", "run what the store lacks, and rank what it has", **grammar)
     sub.add_argument(
         "--traces", nargs="*", metavar="SET",
-        help="presets and models (generated, the default), stacks (three links, the default of that group), recordings "
-        "(all that were fetched) or a set of them (mahimahi, nyc-lte), names, files or folders; no value beside "
-        "--scenario: none",
+        help="presets and models (generated, the default), satellite, 5g, wifi and lossy (generated), stacks (three "
+        "links, the default of that group), recordings (all that were fetched) or a set of them (mahimahi, nyc-lte), "
+        "names, files or folders; no value beside --scenario: none",
     )  # fmt: skip
     sub.add_argument(
         "--scenario", action="append", default=[], metavar="FILE",

@@ -17,8 +17,20 @@ from ccarena.core.arguments import Unused, refuse
 from ccarena.core.outputs import Output, folder
 from ccarena.core.reader import LARGEST_TRACE_BYTES
 from ccarena.core.terminal import command_line, heartbeat, print_table
-from ccarena.errors import ConfigError, MissingDependencyError, TraceError
-from ccarena.traces import convert, fetch, files, formats, manifest, plot, presets, stats
+from ccarena.errors import ConfigError, MissingDependencyError, TraceError, did_you_mean
+from ccarena.traces import (
+    compare,
+    convert,
+    fetch_sets,
+    files,
+    formats,
+    manifest,
+    models,
+    plot,
+    presets,
+    public_sets,
+    stats,
+)
 from ccarena.traces.clock import UNITS as TIME_UNITS
 from ccarena.traces.opportunities import PACKET_BITS
 from ccarena.traces.recording import GAPS, MAX_MBPS, Gaps, Part
@@ -66,16 +78,29 @@ def add_parser(subparsers: Any, **options: Any) -> None:
         "--window-ms", type=int, help=f"averaging window (100, or more for more than {plot.MOST_WINDOWS} windows)"
     )
 
-    sub = action("generate", "draw a synthetic cellular trace from a preset")
-    sub.add_argument("preset", help="preset from `ccarena traces list`")
+    sub = action("generate", "draw a trace from a cellular preset, or a conditions trace from a link model")
+    sub.add_argument("preset", help="preset or link model from `ccarena traces list`")
     _add_generator(sub)
-    sub.add_argument("--out", type=Output(), help="file to write (PRESET-SEED.trace)")
+    sub.add_argument("--out", type=Output(), help="file to write (PRESET-SEED.trace, or MODEL-SEED.csv)")
+
+    sub = action("compare", "compare a link model with measured tables: rate, memory, outages, delay, loss")
+    sub.add_argument("model", help="link model from `ccarena traces list`")
+    sub.add_argument("tables", nargs="+", type=Path, metavar="TABLE", help="table of a measurement, as `convert` takes")
+    sub.add_argument(
+        "--sessions",
+        choices=tuple(SESSIONS),
+        default="all",
+        help="sessions of each table (%(default)s); others: kept apart",
+    )
+    _add_columns(sub)
 
     sub = action("convert", "turn a table of rates, or another tool's log or trace, into a trace")
     _add_convert(sub)
 
-    sub = action("fetch", "download a public set, checked and resumable")
-    sub.add_argument("set", nargs="?", help=f"one of {', '.join(manifest.sets())}, or all (default)", default="all")
+    sub = action("fetch", "download a public set, checked and resumable, and convert it")
+    sub.add_argument(
+        "set", nargs="?", help=f"one of {', '.join(public_sets.set_names())}, or all of traces (default)", default="all"
+    )
     sub.add_argument("--from", dest="source", type=Path, metavar="DIR", help="copy from here instead of downloading")
     sub.add_argument("--to", type=folder, metavar="DIR", help=f"default {files.data_dir()}")
 
@@ -87,8 +112,6 @@ def _add_convert(sub: argparse.ArgumentParser) -> None:
         type=Output(),
         help="default: the table's name with .trace; NAME.json takes the rates, as a service of steps",
     )
-    known = "; ".join(f"{known.name}: {known.summary}" for known in formats.FORMATS)
-    sub.add_argument("--format", help=f"format of the file, if it is not recognised ({known})")
     sub.add_argument(
         "--from", dest="start", default="", metavar="TIME", help="start of the part, in seconds or as in --time"
     )
@@ -98,6 +121,15 @@ def _add_convert(sub: argparse.ArgumentParser) -> None:
     )
     sub.add_argument("--burstiness", type=float, default=0.0, help="CV of the rate within a row (%(default)s: even)")
     sub.add_argument("--seed", type=int, default=0, help="seed of --burstiness (%(default)s)")
+    _add_columns(sub)
+    gaps = "; ".join(f"{name}: {what}" for name, what in GAPS.items())
+    sub.add_argument("--gaps", choices=tuple(GAPS), default="refuse", help=f"treatment of gaps in --time ({gaps})")
+
+
+def _add_columns(sub: argparse.ArgumentParser) -> None:
+    """Adds the options that say how to read a table."""
+    known = "; ".join(f"{known.name}: {known.summary}" for known in formats.FORMATS)
+    sub.add_argument("--format", help=f"format of the file, if it is not recognised ({known})")
     tables = sub.add_argument_group("tables", "which change what the format says")
     tables.add_argument("--rate", metavar="COLUMN", help="column of the rate: header name, or number from 0")
     tables.add_argument("--unit", choices=(*UNITS, "bytes"), help="unit of the rate; bytes: per row")
@@ -125,8 +157,6 @@ def _add_convert(sub: argparse.ArgumentParser) -> None:
         metavar="CONDITION",
         help="leave out rows for which this holds, time included",
     )
-    gaps = "; ".join(f"{name}: {what}" for name, what in GAPS.items())
-    tables.add_argument("--gaps", choices=tuple(GAPS), default="refuse", help=f"treatment of gaps in --time ({gaps})")
     tables.add_argument(
         "--max-gap",
         type=float,
@@ -147,6 +177,7 @@ def run(args: argparse.Namespace) -> int:
         "validate": _validate,
         "plot": _plot,
         "generate": _generate,
+        "compare": _compare,
         "convert": _convert,
         "fetch": _fetch,
     }
@@ -171,12 +202,14 @@ def _add_generator(parser: argparse.ArgumentParser) -> None:
 def _list(args: argparse.Namespace) -> int:
     found = files.available()
     generated, problem = _presets()
+    drawn = [] if problem else models.all_models()
     if args.json:
         _print_json(
             {
                 "traces": [{"name": name, "path": str(path)} for name, path in found.items()],
                 "presets": generated,
-                "sets": {name: [dataclasses.asdict(e) for e in _entries(name)] for name in manifest.sets()},
+                "models": drawn,
+                "sets": {known.name: dataclasses.asdict(known) for known in public_sets.catalogue()},
             }
         )
         return 0
@@ -191,12 +224,16 @@ def _list(args: argparse.Namespace) -> int:
     if problem:
         print(f"  ({problem})")
     print()
+    shown = [
+        (m["name"], m["family"], m["summary"], f"{m['mean_mbps']:.0f}", f"{m['base_delay_ms'][0]:g}") for m in drawn
+    ]
+    print_table("link models", ("name", "family", "what", "Mbit/s", "least delay, ms"), shown, left=3)
+    print()
     rows = []
-    for name in manifest.sets():
-        entries = _entries(name)
-        size_mb = sum(entry.bytes for entry in entries) / 1e6
-        rows.append((name, entries[0].licence, str(len(entries)), f"{size_mb:.1f}"))
-    print_table("public sets (ccarena traces fetch SET)", ("set", "licence", "files", "MB"), rows, left=2)
+    for known in public_sets.catalogue():
+        size = "by hand" if known.by_hand else "?" if known.bytes is None else f"{known.bytes / 1e6:.1f}"
+        rows.append((known.name, known.content, known.licence, size))
+    print_table("public sets (ccarena traces fetch SET)", ("set", "what", "licence", "MB"), rows, left=3)
     return 0
 
 
@@ -248,6 +285,13 @@ def _plot(args: argparse.Namespace) -> int:
 
 
 def _generate(args: argparse.Namespace) -> int:
+    known_models = [known["name"] for known in models.all_models()]
+    if args.preset in known_models:
+        return _generate_conditions(args)
+    known_presets = [known["name"] for known in presets.all_presets()]
+    if args.preset not in known_presets:
+        nearest = did_you_mean(args.preset, [*known_presets, *known_models])
+        raise ConfigError(f'unknown cellular preset or link model "{args.preset}"{nearest}')
     times = presets.generate(args.preset, args.duration_s, args.seed, args.mean_mbps)
     path = files.save(args.out or Path(f"{args.preset}-{args.seed}.trace"), times)
     one = stats.describe(times, str(path))
@@ -255,12 +299,60 @@ def _generate(args: argparse.Namespace) -> int:
     return 0
 
 
+def _generate_conditions(args: argparse.Namespace) -> int:
+    rows = models.draw(args.preset, args.duration_s, args.seed, args.mean_mbps)
+    path = models.write(args.out or Path(f"{args.preset}-{args.seed}.csv"), rows)
+    figures = {
+        "rows": len(rows),
+        "duration_s": (rows[-1, 0] + rows[1, 0]) / 1000,
+        "mean_mbps": float(rows[:, 1].mean()),
+        "delay_ms": [float(rows[:, 2].min()), float(np.median(rows[:, 2])), float(rows[:, 2].max())],
+        "mean_loss": float(rows[:, 3].mean()),
+    }
+    text = (
+        f"wrote {path}: {len(rows)} rows, {figures['duration_s']:.1f} s, {figures['mean_mbps']:.2f} Mbit/s, "
+        "delay {:.1f} to {:.1f} ms".format(*np.percentile(rows[:, 2], (5, 95)))
+    )
+    _report(args, {"path": str(path), **figures}, text)
+    return 0
+
+
+SESSIONS = {"all": slice(None), "odd": slice(0, None, 2), "even": slice(1, None, 2)}
+"""Sessions of a table: all of them, the first, third, ... or the second, fourth, ..."""
+
+
+def _compare(args: argparse.Namespace) -> int:
+    sessions = []
+    for table in args.tables:
+        found = convert.recordings(table, _reader(args, table), Gaps("split", args.max_gap))
+        sessions += [compare.session(one.spans_s, one.rates_mbps) for one in found[SESSIONS[args.sessions]]]
+    result = compare.compare(args.model, sessions)
+    if args.json:
+        _print_json(dataclasses.asdict(result))
+        return 0
+    rows = [
+        (
+            f.name,
+            f.unit,
+            f"{f.table:.3g}",
+            f"{f.median:.3g}",
+            f"{f.low:.3g}",
+            f"{f.high:.3g}",
+            "yes" if f.agrees else "no",
+        )
+        for f in result.figures
+    ]
+    head = ("figure", "unit", "table", "model", "p5", "p95", "agrees")
+    print_table(f"{args.model} and {result.sessions} sessions, {result.duration_s:.0f} s", head, rows, left=2)
+    print(
+        f"{result.agreeing} of {len(rows)} figures of the tables lie between the 5th and 95th percentile of "
+        f"{compare.DRAWS} draws of the model; distance of the rates' distributions {result.distance:.2f}"
+    )
+    return 0
+
+
 def _convert(args: argparse.Namespace) -> int:
-    known = _format(args)
-    if isinstance(known.source, Table):
-        known = dataclasses.replace(known, source=_table(args, known.source))
-    else:
-        refuse(args, TABLE_OPTIONS, f"on a file of the format {known.name}")
+    known = _reader(args, args.table)
     if not 0 < args.max_mbps < float("inf"):
         raise ConfigError(f"--max-mbps is {args.max_mbps}; expected above 0")
     if not 1 <= args.max_gap < float("inf"):
@@ -304,12 +396,18 @@ TABLE_OPTIONS = (
 """Options of `convert` for reading tables."""
 
 
-def _format(args: argparse.Namespace) -> formats.Format:
-    """Returns the format in the options, else the format that the file looks like, else a table's."""
+def _reader(args: argparse.Namespace, path: Path) -> formats.Format:
+    """Returns the format in the options, else the format that the file looks like, else a table's, as the options
+    change it.
+    """
     if args.format is not None:
-        return formats.find_format(args.format)
-    found = None if args.rate is not None else formats.detect(args.table)
-    return found or formats.FORMATS[0]
+        known = formats.find_format(args.format)
+    else:
+        known = (None if args.rate is not None else formats.detect(path)) or formats.FORMATS[0]
+    if isinstance(known.source, Table):
+        return dataclasses.replace(known, source=_table(args, known.source))
+    refuse(args, TABLE_OPTIONS, f"on a file of the format {known.name}")
+    return known
 
 
 def _table(args: argparse.Namespace, table: Table) -> Table:
@@ -356,23 +454,32 @@ def _table(args: argparse.Namespace, table: Table) -> Table:
 def _fetch(args: argparse.Namespace) -> int:
     show = sys.stderr.isatty()
 
-    def progress(entry: manifest.Entry, done: int) -> None:
+    def progress(entry: manifest.RemoteFile, done: int) -> None:
         if show:
-            print(f"\r\033[K{entry.set}/{entry.name}  {done / entry.bytes:4.0%}", end="", file=sys.stderr)
+            size = f"{done / entry.bytes:4.0%}" if entry.bytes else f"{done / 1e6:.1f} MB"
+            print(f"\r\033[K{entry.set}/{entry.name}  {size}", end="", file=sys.stderr)
 
-    done: list[fetch.Fetched] = []
+    done: list[fetch_sets.FetchedSet] = []
     try:
         for name in manifest.sets() if args.set == "all" else [args.set]:
-            done += fetch.fetch(name, args.to, args.source, progress=progress)
+            done.append(fetch_sets.fetch_set(name, args.to, args.source, progress=progress))
     finally:
         if show:
             print("\r\033[K", end="", file=sys.stderr)
+    got = [file for each in done for file in each.files]
+    made = [path for each in done for path in each.converted]
     if args.json:
-        _print_json([{"set": f.entry.set, "name": f.entry.name, "path": str(f.path), "action": f.action} for f in done])
+        rows = [{"set": f.entry.set, "name": f.entry.name, "path": str(f.path), "action": f.action} for f in got]
+        _print_json([*rows, *({"path": str(path), "action": "converted"} for path in made)])
         return 0
-    print_table("fetched", ("file", "what"), [(str(f.path), f.action) for f in done], left=2)
-    for licence in sorted({f"{f.entry.set}: {f.entry.licence}" for f in done}):
-        print(f"licence of {licence}")
+    print_table("fetched", ("file", "what"), [(str(f.path), f.action) for f in got], left=2)
+    for each in done:
+        if each.converted:
+            skipped = f", {len(each.skipped)} empty recordings left out" if each.skipped else ""
+            print(f"converted: {len(each.converted)} recordings in {each.folder}{skipped}")
+        if each.set.by_hand:
+            print(f"by hand: {each.set.by_hand}; `ccarena traces fetch {each.set.name} --from DIR` converts them")
+        print(f"licence of {each.set.name}: {each.set.licence}")
     return 0
 
 
@@ -410,10 +517,6 @@ def _presets() -> tuple[list[dict[str, Any]], str]:
         return presets.all_presets(), ""
     except MissingDependencyError as error:
         return [], str(error)
-
-
-def _entries(name: str) -> list[manifest.Entry]:
-    return [entry for entry in manifest.manifest() if entry.set == name]
 
 
 def _in_short(path: Path, one: stats.TraceStats) -> str:

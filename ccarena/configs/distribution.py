@@ -24,6 +24,8 @@ class LinkKinds(Section):
     """Weight of Wi-Fi links, with parameters from `wifi` and frames at a rate from `rate_mbps`."""
     grants: float = Field(0.0, ge=0)
     """Weight of links that send in granted slots, with parameters from `grants` and a rate from `rate_mbps`."""
+    model: float = Field(0.0, ge=0)
+    """Weight of satellite, 5G, Wi-Fi and cable links, whose rate, delay and loss one of `models` draws."""
 
     @model_validator(mode="after")
     def _some_weight(self) -> LinkKinds:
@@ -88,6 +90,9 @@ class LinkConfig(Section):
     traces: Literal["auto"] | list[str] = "auto"
     """Names or files of recorded traces; `auto` is every trace in CCARENA_TRACE_DIR and the other trace folders,
     without tested and validation recordings. If none is left, such links are not drawn."""
+    models: Literal["auto"] | list[str] = "auto"
+    """Names of link models (`ccarena traces list`) or of their families (`satellite`, `5g`, `wifi`, `cable`); `auto` is
+    all. A model gives the link's rate, base RTT and loss, in place of `rtt_ms` and `loss`."""
     wifi: dict[str, Annotated[Pair, Range(0, 1e9)]] = Field(
         {"packets": (8, 64), "busy_us": (0, 2000), "retry": (0, 0.3)}
     )
@@ -123,7 +128,8 @@ class LinkConfig(Section):
 
     @model_validator(mode="after")
     def _named_lists(self) -> LinkConfig:
-        for key, weight in (("presets", self.kinds.cellular), ("traces", self.kinds.trace)):
+        kinds = self.kinds
+        for key, weight in (("presets", kinds.cellular), ("traces", kinds.trace), ("models", kinds.model)):
             if weight > 0 and not getattr(self, key):
                 raise ValueError(
                     f'"{key}" is an empty list, but links of that kind have a positive weight; name some or give "auto"'

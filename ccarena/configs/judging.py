@@ -8,7 +8,20 @@ from pydantic import Field, model_validator
 
 from ccarena.configs.sections import MAX_SEED, Count, Pair, Range, Section, Text
 
-LinkSet = Literal["slides", "constant", "steps", "signals", "silent", "cellular", "cellular-50ms", "cellular-uplink"]
+LinkSet = Literal[
+    "slides",
+    "constant",
+    "steps",
+    "signals",
+    "silent",
+    "cellular",
+    "cellular-50ms",
+    "cellular-uplink",
+    "satellite",
+    "5g",
+    "wifi",
+    "lossy",
+]
 
 
 class ProgressConfig(Section):
@@ -81,7 +94,7 @@ class ValidationConfig(Section):
     It judges by the policy's `score`: the `objective` of whole runs, or the mean reward if that is the objective.
     """
 
-    kinds: list[Literal["constant", "random_steps", "cellular", "trace", "wifi", "grants"]] = Field(
+    kinds: list[Literal["constant", "random_steps", "cellular", "trace", "wifi", "grants", "model"]] = Field(
         ["constant", "random_steps", "cellular"]
     )
     """Classes of links, drawn from the ranges of `env.link`, with equal weight. `trace` draws from the validation

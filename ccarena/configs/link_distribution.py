@@ -64,6 +64,7 @@ def distribution_of(env: EnvConfig, scheme: Any, params: Mapping[str, float], wh
             "step_s": link.step_s,
             "presets": _presets(link.presets) if link.kinds.cellular > 0 else [],
             "traces": traces,
+            "models": link_models(link.models) if link.kinds.model > 0 else [],
             "augment": link.augment.model_dump() if link.augment else None,
             "uplinks": link.uplinks,
             "delayed_acks": link.delayed_acks,
@@ -147,6 +148,9 @@ def trained_on(config: TrainConfig) -> list[dict[str, str]]:
             {"kind": "preset", "name": name, "digest": digest(json.dumps(presets[name], sort_keys=True).encode())}
             for name in _presets(link.presets)
         ]
+    if link.kinds.model > 0:
+        drawn = {model["name"]: json.dumps(model, sort_keys=True).encode() for model in _core.link_models()}
+        found += [{"kind": "model", "name": name, "digest": digest(drawn[name])} for name in link_models(link.models)]
     whole = json.dumps(config.env.model_dump(mode="json"), sort_keys=True)
     return [*found, {"kind": "distribution", "name": config.name, "digest": digest(whole.encode())}]
 
@@ -154,6 +158,21 @@ def trained_on(config: TrainConfig) -> list[dict[str, str]]:
 def _presets(names: str | list[str]) -> list[str]:
     known = [preset["name"] for preset in _core.cellular_presets()]
     return free(known) if isinstance(names, str) else [_known("env.link.presets", "preset", n, known) for n in names]
+
+
+def link_models(names: str | list[str]) -> list[str]:
+    """Returns the link models of `env.link.models`: names, or families for all models of each. Raises ConfigError."""
+    known = _core.link_models()
+    if isinstance(names, str):
+        return [model["name"] for model in known]
+    families = {model["family"] for model in known}
+    found = []
+    for name in names:
+        if name in families:
+            found += [model["name"] for model in known if model["family"] == name]
+        else:
+            found.append(_known("env.link.models", "link model", name, [*(m["name"] for m in known), *families]))
+    return list(dict.fromkeys(found))
 
 
 def heuristics(key: str, names: list[str], *more: str) -> list[str]:

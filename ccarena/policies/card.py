@@ -10,10 +10,10 @@ from ccarena.policies.artifact import Artifact
 from ccarena.policies.curve import COLUMNS, Curve, points_of
 from ccarena.policies.trained_by import rule_of
 
-__all__ = ["card"]
+__all__ = ["FIGURES", "card"]
 
 _CURVE_ROWS = 10
-_FIGURES = {
+FIGURES = {
     "throughput_mbps": "throughput, Mbit/s",
     "utilisation": "utilisation",
     "queueing_delay_mean_ms": "mean queueing delay, ms",
@@ -22,8 +22,11 @@ _FIGURES = {
 }
 
 
-def card(policy: Artifact, name: str) -> str:
-    """Returns the card of a policy in Markdown. Every figure comes from the evaluation in the artifact."""
+def card(policy: Artifact, name: str, further: Mapping[str, Any] | None = None) -> str:
+    """Returns the card of a policy in Markdown. Every figure comes from the evaluation in the artifact.
+
+    `further`: `meta` and `means` of an evaluation of several policies on other links, where this one is called `name`.
+    """
     training, evaluation = policy.training, policy.evaluation
     weights = sum(tensor.size for tensor in policy.graph.tensors.values())
     command, rule = f"`ccarena train --config {training.get('name')}`", rule_of(policy)
@@ -49,6 +52,7 @@ def card(policy: Artifact, name: str) -> str:
         *([] if rule else ["## Learning curve", _curve(policy.curve)]),
         "## Evaluation",
         _means(policy, evaluation),
+        *(["## Links of today", _further(name, further)] if further else []),
         "## Limits",
         "\n".join(_limits(policy, evaluation)),
     ]
@@ -84,15 +88,40 @@ def _means(policy: Artifact, evaluation: Mapping[str, Any]) -> str:
     lines = [
         "Means over held-out links and seeds.",
         "",
-        f"| links | scheme | {' | '.join(_FIGURES.values())} |",
-        "|---|---|" + "---|" * len(_FIGURES),
+        f"| links | scheme | {' | '.join(FIGURES.values())} |",
+        "|---|---|" + "---|" * len(FIGURES),
     ]
+    return "\n".join([*lines, *_rows(means, str(policy.spec.get("name")))])
+
+
+def _rows(means: Mapping[str, Any], own: str) -> list[str]:
+    lines = []
     for group, schemes in means.items():
         for scheme, figures in schemes.items():
-            row = " | ".join(_shown(figures.get(figure)) for figure in _FIGURES)
-            label = f"**{scheme}**" if scheme == policy.spec.get("name") else scheme
+            row = " | ".join(_shown(figures.get(figure)) for figure in FIGURES)
+            label = f"**{scheme}**" if scheme == own else scheme
             lines.append(f"| {group} | {label} | {row} |")
-    return "\n".join(lines)
+    return lines
+
+
+def _further(name: str, evaluation: Mapping[str, Any]) -> str:
+    """Returns the table of an evaluation on other links: the policy, its rule and the heuristics."""
+    meta, means = evaluation["meta"], evaluation["means"]
+    beside = {name, f"{name}-table", *meta["schemes"]}
+    shown = {
+        group: {scheme: figures for scheme, figures in schemes.items() if scheme in beside}
+        for group, schemes in means.items()
+    }
+    return "\n".join(
+        [
+            f"Link sets {', '.join(meta['link_sets'])}; {meta['seeds']} seeds of {meta['duration_s']:g} s; the policy "
+            "was trained on none of them.",
+            "",
+            f"| links | scheme | {' | '.join(FIGURES.values())} |",
+            "|---|---|" + "---|" * len(FIGURES),
+            *_rows(shown, name),
+        ]
+    )
 
 
 def _shown(value: Any) -> str:

@@ -23,7 +23,7 @@ from ccarena.core.programs import find
 from ccarena.errors import CcarenaError, MachineError, PolicyError, RunnerError, ScenarioError, TraceError
 from ccarena.scenarios.frames import Array, Decision, Decoder, Failure, Result, Started, assemble
 from ccarena.scenarios.scenario import scenario_json
-from ccarena.traces import conditions
+from ccarena.traces import conditions, models
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -256,6 +256,8 @@ def _fastest_mbps(link: Mapping[str, Any]) -> tuple[float, str]:
     if kind == "trace":
         opportunities_ms = _core.read_trace(Path(service["file"]))
         return len(opportunities_ms) * 1504 * 8e-3 / max(1, int(opportunities_ms[-1])), "service.file"
+    if kind == "conditions" and "model" in link["conditions"]:
+        return models.fastest_mbps(link["conditions"]), "conditions.model"
     if kind == "conditions":
         rates_mbps, _ = conditions.load(link["conditions"]["file"]).weighted("rate_mbps")
         return float(rates_mbps.max()), "conditions.file"

@@ -128,11 +128,16 @@ def _without_flows(scenario: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _identity(cell: Cell) -> str:
-    """Returns what makes two links the same: capacity and base RTT, whatever the seed and the queue."""
-    services = [
-        {key: value for key, value in link["service"].items() if key != "offset_ms"} for link in cell.scenario["links"]
+    """Returns what makes two links the same: capacity, base RTT and losses, whatever the seed and the queue."""
+
+    def without_start(value: Any) -> Any:
+        return {k: v for k, v in value.items() if k != "offset_ms"} if isinstance(value, Mapping) else value
+
+    links = [
+        {key: without_start(value) for key, value in link.items() if key not in ("name", "queue", "router", "delay_ms")}
+        for link in cell.scenario["links"]
     ]
-    return json.dumps([services, cell.base_rtt_ms], sort_keys=True)
+    return json.dumps([links, cell.base_rtt_ms], sort_keys=True)
 
 
 def _about(service: Mapping[str, Any]) -> dict[str, str]:

@@ -66,6 +66,8 @@ def complete(link: dict[str, Any], folder: Path = Path()) -> None:
     `delay_ms`, to which base RTTs refer, its least delay. Raises TraceError.
     """
     given = link.get("conditions")
+    if isinstance(given, dict) and "model" in given and link.get("service") is None:
+        link["service"] = {"type": "conditions"}
     if not isinstance(given, dict) or not isinstance(given.get("file"), str):
         return  # for the validation to refuse by its path
     beside = folder / given["file"]

@@ -264,7 +264,7 @@ def _files(folder: Path) -> Iterator[Path]:
         seen += len(names) + len(subfolders)
         if seen > _MOST_FILES:
             raise TraceError(f"{folder}: holds more than {_MOST_FILES:,} files; expected a folder of traces")
-        subfolders.sort()
+        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
         for name in sorted(names):
             if not name.startswith(".") and not name.endswith(".part"):
                 yield Path(root, name)

@@ -70,6 +70,7 @@ def _bytes_in(digits: int) -> Callable[[str], bool]:
 
 
 _BYTES = Table(rate=4, unit="bytes", interval=5, time_unit="ms", header=False, delimiter=" ")
+_MTU_RATE = "RATE(MBit/s)"
 # Columns as the sets' own descriptions give them.
 FORMATS: tuple[Format, ...] = (
     Format(
@@ -89,6 +90,18 @@ FORMATS: tuple[Format, ...] = (
         "Raca et al., 5G production dataset (MMSys 2020), downloading rows only (GPL-3)",
         Table("DL_bitrate", unit="kbps", time="Timestamp", keep=(Condition("State", "=", "D"),)),
         _has_columns("Timestamp", "State", "DL_bitrate"),
+    ),
+    Format(
+        "conext-2023",
+        "Satellite-vs-Cellular (CoNEXT 2023): throughput of Starlink and cellular networks, in Mbit/s",
+        Table("throughput", time="time"),
+        _has_columns("time", "throughput"),
+    ),
+    Format(
+        "mtu-5g",
+        "Measurements5G (MTU): uplink rate of a 5G modem, without its counter's faults",
+        Table(_MTU_RATE, time="Time", drop=(Condition(_MTU_RATE, "<", "0"), Condition(_MTU_RATE, ">", "1000"))),
+        _has_columns("Time", _MTU_RATE),
     ),
     Format(
         "hsdpa",

@@ -7,16 +7,28 @@ import functools
 import json
 from importlib import resources
 
-__all__ = ["Entry", "manifest", "sets"]
+__all__ = ["Entry", "RemoteFile", "manifest", "sets"]
 
 
-@dataclasses.dataclass(frozen=True)
-class Entry:
-    """One file of the manifest."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RemoteFile:
+    """File of a public set, with what is known of its content."""
 
     set: str
     name: str
     url: str
+    bytes: int | None = None
+    """Size; None if it is unknown."""
+    sha256: str = ""
+    """Digest; empty if its authors publish none. Then the first fetch records it."""
+    git_blob: str = ""
+    """Name of the file's content in its authors' git repository, which is a SHA-1 of size and bytes."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Entry(RemoteFile):
+    """One trace of the manifest."""
+
     bytes: int
     sha256: str
     licence: str

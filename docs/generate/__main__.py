@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from docs.generate import configuration, environments, figures, learned, schemes, stacks, suites
+from docs.generate import configuration, environments, figures, learned, schemes, stacks, suites, traces
 
 PAGES = {
     "configuration": configuration,
@@ -14,6 +14,7 @@ PAGES = {
     "learned": learned,
     "schemes": schemes,
     "suites": suites,
+    "traces": traces,
 }
 """Each page's generator: `GENERATED` is the mark after which `markdown()` follows."""
 

@@ -1,6 +1,8 @@
 """Ships the policies of training runs, `python -m docs.generate.policies NAME=RUN ...` (`make policies` trains them).
 
-Each is copied to `ccarena/SCHEME/policies/NAME.safetensors` and gets its card, `NAME.md`.
+Each is copied to `ccarena/SCHEME/policies/NAME.safetensors` and gets its card, `NAME.md`. `python -m
+docs.generate.policies --links` runs all shipped policies on the links of today, beside `SCHEMES`, keeps the figures in
+`FURTHER` and writes the cards anew.
 """
 
 from __future__ import annotations
@@ -9,15 +11,23 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ccarena.core.files import write_atomically
 from ccarena.core.learned_schemes import POLICIES, learned_schemes, shipped_policies
 from ccarena.errors import PolicyError
+from ccarena.eval.heldout.outcome import evaluate
+from ccarena.eval.heldout.summary import means
 from ccarena.policies import artifact, tensorfile
-from ccarena.policies.card import card
+from ccarena.policies.card import FIGURES, card
 from ccarena.runs.run_folder import EVALUATION
 from ccarena.scenarios.entrants import find_policy
 
+FURTHER = Path(__file__).parents[1] / "policies-today.json"
+"""Figures of the shipped policies on the links of today."""
+LINK_SETS = ["satellite", "5g", "wifi", "lossy"]
+SCHEMES = ["cubic", "bbr"]
+SEEDS, DURATION_S = 2, 20.0
 LARGEST = 2_000_000
 """Bytes of all shipped policies together."""
 
@@ -41,15 +51,50 @@ def ship(name: str, run: str, folder: Path | None = None) -> Path:
     folder.mkdir(exist_ok=True)
     target = folder / f"{name}.safetensors"
     tensorfile.write_bytes(target, policy.encode())
-    write_atomically(target.with_suffix(".md"), card(artifact.load(target), name))
+    write_card(target)
     total = sum(path.stat().st_size for path in shipped_policies().values())
     if total > LARGEST:
         raise PolicyError(f"{folder}: {total:,} bytes of policies; expected at most {LARGEST:,}: ship fewer")
     return target
 
 
+def write_card(file: Path) -> None:
+    """Writes the card of a shipped policy, with its figures on the links of today if there are any."""
+    write_atomically(file.with_suffix(".md"), card(artifact.load(file), file.stem, further(file.stem)))
+
+
+def further(name: str) -> dict[str, Any] | None:
+    """Returns the evaluation on the links of today, if the policy is in it."""
+    if not FURTHER.is_file():
+        return None
+    found: dict[str, Any] = json.loads(FURTHER.read_text("utf-8"))
+    return found if any(name in schemes for schemes in found["means"].values()) else None
+
+
+def measure_further() -> None:
+    """Runs all shipped policies on the links of today and writes their figures and their cards."""
+    files = shipped_policies()
+    entries = [f"{name}={file}" for name, file in files.items()]
+    result = evaluate(*entries, *SCHEMES, link_sets=LINK_SETS, seeds=SEEDS, duration_s=DURATION_S).evaluation
+    kept = {
+        group: {
+            scheme: {figure: float(f"{value:.4g}") for figure, value in figures.items() if figure in FIGURES}
+            for scheme, figures in schemes.items()
+            if scheme in (*files, *SCHEMES)
+        }
+        for group, schemes in means(result).items()
+    }
+    meta = {"link_sets": LINK_SETS, "seeds": SEEDS, "duration_s": DURATION_S, "schemes": SCHEMES}
+    write_atomically(FURTHER, json.dumps({"meta": meta, "means": kept}, indent=1) + "\n")
+    for file in files.values():
+        write_card(file)
+
+
 def main(words: list[str]) -> None:
-    """Ships every `NAME=RUN`."""
+    """Ships every `NAME=RUN`, or measures on the links of today."""
+    if words == ["--links"]:
+        measure_further()
+        return
     for word in words:
         name, _, run = word.partition("=")
         print(ship(name, run or name))

@@ -61,6 +61,30 @@ def test_an_unknown_trace_is_one_line_on_stderr(trace: Path, capsys: pytest.Capt
     assert 'did you mean "steady"?' in said.err
 
 
+def test_generate_writes_a_conditions_trace_of_a_model(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["traces", "generate", "starlink", "--duration-s", "20", "--seed", "3"]) == 0
+    assert capsys.readouterr().out.startswith("wrote starlink-3.csv: 200 rows, 20.0 s, ")
+    first = Path("starlink-3.csv").read_bytes()
+    assert main(["traces", "generate", "starlink", "--duration-s", "20", "--seed", "3", "--out", "again.csv"]) == 0
+    assert Path("again.csv").read_bytes() == first
+    assert main(["traces", "generate", "starlnk"]) == 2
+    assert 'unknown cellular preset or link model "starlnk", did you mean "starlink"?' in capsys.readouterr().err
+
+
+def test_compare_prints_a_model_beside_a_table(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [f"2023-04-12 10:{k // 60:02}:{k % 60:02} CDT,{100 + k % 7}" for k in range(200)]
+    later = [line.replace("04-12", "04-13") for line in lines[:150]]
+    Path("table.csv").write_text("\n".join(["time,throughput", *lines, *later]) + "\n")
+    assert main(["traces", "compare", "5g-midband", "table.csv"]) == 0
+    text = capsys.readouterr().out
+    assert "5g-midband and 2 sessions, 350 s" in text and "autocorrelation 15 s" in text
+    assert "figures of the tables lie between the 5th and 95th percentile of 40 draws" in text
+    assert main(["traces", "compare", "5g-midband", "table.csv", "--sessions", "even", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["sessions"] == 1 and found["duration_s"] == 150
+    assert next(f for f in found["figures"] if f["name"] == "mean rate")["table"] == pytest.approx(102.94, abs=0.1)
+
+
 def test_convert_writes_a_trace(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("table.tsv").write_text("t\tstate\tkbps\n0\tD\t12000\n1\tI\t500\n2\tD\t24000\n")
     options = ["--rate", "kbps", "--unit", "kbps", "--delimiter", "tab", "--keep", "state=D"]

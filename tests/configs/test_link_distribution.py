@@ -198,3 +198,27 @@ def test_recordings_are_reshaped_as_configured(tmp_path: Path) -> None:
     flow["policy"] = {"constant": 1}
     result = _core.simulate(json.dumps({**drawn, "duration_s": 5}))
     assert result["flows"][0]["delivered_bytes"] > 0
+
+
+def test_link_models_are_drawn_with_their_own_delay_and_trained_on() -> None:
+    """Each episode has a fresh trace of one of the models, and its base RTT."""
+    kinds = {"constant": 1, "random_steps": 0, "cellular": 0, "model": 3}
+    link = {"env.link.kinds": kinds, "env.link.models": ["satellite", "wifi"], "env.link.loss": [0.1, 0.1]}
+    config = load_config("acct", {**link, "env.cross_traffic.probability": 0, "env.episode_s": 5})
+    drawn = [_core.draw_scenario(distribution_json(config), seed=1, world=world) for world in range(40)]
+    links_ = [json.loads(text)["links"][0] for text in drawn]
+    of_models = [each for each in links_ if each.get("conditions")]
+    assert 20 <= len(of_models) <= 38
+    names = {each["conditions"]["model"] for each in of_models}
+    assert "wifi" in names and "starlink" in names and not any(name.startswith(("5g", "cable")) for name in names)
+    assert len({each["conditions"]["seed"] for each in of_models}) == len(of_models)
+    for each in of_models:
+        conditions = each["conditions"]
+        assert each["delay_ms"] == pytest.approx(_core.base_delay_ms(conditions["model"], conditions["seed"]))
+        assert each["loss"] == 0 and each["service"] == {"type": "conditions"}
+    envs = LearnedVectorEnv(config, 8, seed=1)
+    envs.reset()
+    rewards = np.array([envs.step(np.full(8, 5))[1] for _ in range(20)])
+    assert np.isfinite(rewards).all() and np.ptp(rewards) > 0
+    with pytest.raises(ConfigError, match=r'env.link.models: unknown link model "starlnk"; did you mean "starlink"'):
+        distribution_json(load_config("acct", {"env.link.kinds": kinds, "env.link.models": ["starlnk"]}))

@@ -32,6 +32,8 @@ from ccarena.eval.leaderboard.submitting import links_of
 from ccarena.eval.leaderboard.submitting import submit as submit_policy
 from ccarena.policies import tensorfile
 from ccarena.policies.published import CONTROLLERS
+from ccarena.traces.fetch_sets import FetchedSet
+from ccarena.traces.public_sets import find_set
 from tests.policies.made import continuous
 
 EVAL = "eval --link-sets slides --schemes reno --duration-s 1 --seeds 1"
@@ -413,6 +415,25 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--out": more("traces generate lte-bus", "--out x"),
         "--json": more("traces generate lte-bus", "--json"),
     },
+    "traces compare": {
+        "model": Case("traces compare wifi table.csv", "traces compare cable table.csv"),
+        "tables": more("traces compare wifi table.csv", "absent.csv"),
+        "--sessions": more("traces compare wifi table.csv", "--sessions odd"),
+        "--format": more("traces compare wifi table.csv", "--format fcc"),
+        "--rate": more("traces compare wifi table.csv", "--rate length"),
+        "--unit": more("traces compare wifi table.csv", "--unit kbps"),
+        "--interval": more("traces compare wifi table.csv", "--interval length"),
+        "--time": more("traces compare wifi table.csv", "--time start"),
+        "--time-unit": more("traces compare wifi table.csv --interval length", "--time-unit ms"),
+        "--time-format": more("traces compare wifi table.csv --time start", "--time-format %M"),
+        "--max-gap": more("traces compare wifi table.csv --time start", "--max-gap 1"),
+        "--interval-s": more("traces compare wifi table.csv", "--interval-s 2"),
+        "--delimiter": more("traces compare wifi table.csv", "--delimiter tab"),
+        "--no-header": more("traces compare wifi table.csv", "--no-header"),
+        "--keep": more("traces compare wifi table.csv", "--keep rate_mbps=12"),
+        "--drop": more("traces compare wifi table.csv", "--drop rate_mbps=12"),
+        "--json": more("traces compare wifi table.csv", "--json"),
+    },
     "traces convert": {
         "table": Case(CONVERT, "traces convert absent.csv --out x.trace"),
         "--out": Case(CONVERT, "traces convert table.csv"),
@@ -523,7 +544,7 @@ STANDING_IN = (
     "ccarena.cc_kernel_bridge.policies.load",
     "ccarena.cc_kernel_bridge.policies.unload",
     "ccarena.commands.kernel.os.execv",
-    "ccarena.traces.fetch.fetch",
+    "ccarena.traces.fetch_sets.fetch_set",
     "ccarena.commands.parity.parity",
 )
 """Where commands hand over."""
@@ -602,10 +623,10 @@ def no_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
 def standing_in(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in STANDING_IN:
 
-        def stand_in(*args: Any, name: str = name, **kwargs: Any) -> list[Any]:
+        def stand_in(*args: Any, name: str = name, **kwargs: Any) -> FetchedSet:
             print(name, args, sorted(kwargs.items()))
-            if name.endswith("fetch.fetch"):
-                return []  # that nothing was fetched is printed, too
+            if name.endswith("fetch_set"):  # that nothing was fetched is printed, too
+                return FetchedSet(find_set(str(args[0])), Path(), (), (), ())
             raise ConfigError("this is as far as the test goes")
 
         monkeypatch.setattr(name, stand_in)
@@ -717,6 +738,7 @@ def test_a_configuration_key_in_vain_is_refused(key: str, makes: str, capsys) ->
         "schemes": "[reno]",
         "presets": "[lte-bus]",
         "traces": "[]",
+        "models": "[wifi]",
         "policy": "best",
         "recordings": "[]",
         "exchange": "rollouts",

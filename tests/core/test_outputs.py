@@ -30,6 +30,7 @@ READ = {
     ("leaderboard", "--reported"),
     ("policy", "path"),
     ("traces", "table"),
+    ("traces", "tables"),
     ("traces", "--from"),
     ("search", "--space"),
     ("tune", "--space"),

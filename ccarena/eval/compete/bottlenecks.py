@@ -14,6 +14,7 @@ from ccarena.core.arguments import number
 from ccarena.core.base_delay import least_delay_ms
 from ccarena.errors import ConfigError, ScenarioError, TraceError, did_you_mean
 from ccarena.scenarios.scenario import read_scenario, scenario_json
+from ccarena.traces import models
 from ccarena.traces.given import TraceLinks
 from ccarena.traces.recorded import started
 
@@ -23,7 +24,8 @@ DEFAULT = "48mbps,20ms,1bdp"
 GRAMMAR = """\
 links:
   CAPACITY[,BASE_RTTms][,QUEUE][,NAME=VALUE]...
-    CAPACITY   48mbps (kbps, mbps, gbps), a cellular preset (`ccarena traces list`), or a trace by name or file
+    CAPACITY   48mbps (kbps, mbps, gbps), a cellular preset (`ccarena traces list`), a trace by name or file, or a link
+               model (starlink-driving, wifi), which has a base RTT and losses of its own
     BASE_RTT   two-way propagation (20ms)
     QUEUE      1bdp, packets=100 or bytes=150000 (all drop-tail), or DISCIPLINE[:PARAMETER=VALUE]..., one that
                `ccarena schemes --queues` lists (1bdp)
@@ -91,6 +93,13 @@ def parse_link(text: str) -> Bottleneck:
             rtt_ms = value
         else:
             link["service" if kind == "capacity" else kind] = value
+    if model := link.get("service", {}).get("model"):
+        if given := {"base RTT", "loss"} & set(found):
+            raise ConfigError(f'{where}: the link model "{model}" has a {min(given)} of its own; leave yours out')
+        # One trace, of which each seed starts in another place: all runs have the same base RTT.
+        delay_ms = models.base_delay_ms(model, 1)
+        link |= {"service": {"type": "conditions"}, "conditions": {"model": model, "seed": 1, "offset_ms": "random"}}
+        link["delay_ms"], rtt_ms = delay_ms, 2 * delay_ms
     if "capacity" not in found:
         raise ConfigError(f"{where}: no capacity; expected a rate (48mbps), a cellular preset or a trace first")
     _check([link], rtt_ms, where)
@@ -157,12 +166,15 @@ def _read(part: str, where: str) -> tuple[str, Any]:
     presets = {entry["name"] for entry in _core.cellular_presets()}
     if part in presets:
         return "capacity", {"type": "cellular", "preset": part}
+    link_models = {entry["name"] for entry in models.all_models()}
+    if part in link_models:
+        return "capacity", {"model": part}
     try:
         return "capacity", {"type": "trace", "file": str(traces.find(part))}
     except TraceError:
-        near = _rate_meant(part) or did_you_mean(head, disciplines | presets | set(traces.available()))
+        near = _rate_meant(part) or did_you_mean(head, disciplines | presets | link_models | set(traces.available()))
         raise ConfigError(
-            f'{where}: "{part}" is no rate (48mbps), base RTT (20ms), queue, cellular preset or trace'
+            f'{where}: "{part}" is no rate (48mbps), base RTT (20ms), queue, cellular preset, link model or trace'
             + (near if "did you mean" in near else "; `--help` shows the grammar")
         ) from None
 

@@ -10,6 +10,10 @@
 | `cellular`        | recorded traces, 20 ms one way                    | 100 and 1000 packets   | mahimahi's traces |
 | `cellular-50ms`   | the same, 50 ms one way                           | 100 packets            | ABC, NSDI 2020    |
 | `cellular-uplink` | 20 ms, ACKs over the trace of the other direction | 100 packets            | 6.829's contest   |
+| `satellite`       | Starlink's models, at rest and on a car           | 1 BDP of the mean rate | link models       |
+| `5g`              | 5G's models, on mid bands, driving and uplink     | 1 BDP of the mean rate | link models       |
+| `wifi`            | Wi-Fi's models, quiet and busy                    | 1 BDP of the mean rate | link models       |
+| `lossy`           | 24 Mbit/s, 40 ms: loss at random, in bursts, by time; reordering; a policer | 1 BDP | ours |
 
 Every scheme gets the same links. They have ACCT's router, which only ACCT's packets address. The router knows the
 capacity at any time, with two exceptions. On `signals` it has faults: it is late, measures now and then, errs, writes
@@ -19,6 +23,9 @@ Stepped rates are drawn here, not by the simulator's random steps that training 
 Fig. 4's small, medium and large BDP: 10, 40 and 100 ms are ours. If none of the recorded traces is found, synthetic
 presets replace them, with seeds that training never draws, and each such link is marked (`synthetic`).
 
+Link models (docs/traces.md) draw rate, delay and loss together, with seeds that training never draws; the base RTT is
+that of the draw. The two fastest models are scaled to a mean rate of `MODEL_MBPS`, so that a run takes seconds.
+
 A user's own traces are the link set `traces`, with the given buffers and delays, and optionally a second trace for
 acknowledgements. Expectations on recorded cellular links apply to them, too.
 """
@@ -27,13 +34,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ccarena.errors import ConfigError, did_you_mean
 from ccarena.scenarios.entrants import Entrant
+from ccarena.traces import models
 from ccarena.traces.given import TraceLinks
 from ccarena.traces.held_out import HELD_OUT
 from ccarena.traces.recorded import HELD_OUT_SEED, find_trace, started, trace_service
@@ -70,6 +79,22 @@ ROUTERS: dict[str, bool | dict[str, float]] = {
     "often missing": {"every_ms": 100, "missing": 0.5},
     "silent": False,
 }
+MODELS = {
+    "satellite": ("starlink", "starlink-driving", "starlink-roam", "starlink-uplink"),
+    "5g": ("5g-midband", "5g-driving", "5g-uplink", "5g-mmwave"),
+    "wifi": ("wifi", "wifi-busy"),
+}
+MODEL_MBPS = 100.0
+"""Greatest mean rate of a link of a model: a faster model is scaled to it."""
+LOSSY_MBPS, LOSSY_RTT_MS = 24.0, 40.0
+LOSSY: dict[str, dict[str, Any]] = {
+    "1 % at random": {"loss": 0.01},
+    "bursts": {"loss": {"type": "gilbert_elliott", "p": 0.001, "r": 0.1}},
+    "bad slots": {"loss": {"type": "slots", "slot_ms": 50, "probability": 0.01, "loss": 0.5}},
+    "reordering": {"reorder": {"probability": 0.02, "late_ms": 10}},
+    "policer": {"policer": {"rate_mbps": 20, "burst_bytes": 60_000}},
+}
+"""Keys of the scenario's link that make it lossy."""
 CELLULAR_DELAY_MS = 20.0
 CELLULAR_BUFFERS_PACKETS = (100, 1000)
 
@@ -96,6 +121,8 @@ class Link:
     """Service of the link that acknowledgements cross; None is pure delay."""
     router: bool | dict[str, Any] = True
     """Router of the scenario's `links[0]`, which advertises a rate."""
+    more: dict[str, Any] = field(default_factory=dict)
+    """Further keys of the scenario's `links[0]`."""
 
     @property
     def base_rtt_ms(self) -> float:
@@ -107,7 +134,7 @@ class Link:
         """Returns the window over which capacity must be counted to be known: the router's 100 ms on a trace,
         else 0.
         """
-        return 100.0 if self.recorded else 0.0
+        return 100.0 if self.recorded or "conditions" in self.more else 0.0
 
     @property
     def recorded(self) -> bool:
@@ -127,7 +154,7 @@ def scenario(link: Link, entrant: Entrant) -> dict[str, Any]:
     flow = entrant.as_flow(name="flow0", base_rtt_ms=link.base_rtt_ms)
     queue = {"type": "droptail", "packets": link.buffer_packets}
     one_way = {"queue": queue, "delay_ms": link.delay_ms}
-    links = [{"name": "bottleneck", "service": link.service, "router": link.router, **one_way}]
+    links = [{"name": "bottleneck", "service": link.service, "router": link.router, **one_way, **link.more}]
     if link.back is not None:
         links.append({"name": "back", "service": link.back, **one_way})
         flow |= {"path": ["bottleneck"], "return_path": ["back"]}
@@ -323,6 +350,31 @@ def _cellular_uplink(seed: int, duration_s: float) -> list[Link]:
     return out
 
 
+def _of_models(link_set: str, seed: int, duration_s: float) -> list[Link]:
+    known = {model["name"]: model["mean_mbps"] for model in models.all_models()}
+    out = []
+    for name in MODELS[link_set]:
+        mean_mbps = min(known[name], MODEL_MBPS)
+        conditions: dict[str, Any] = {"model": name, "seed": HELD_OUT_SEED + seed}
+        if mean_mbps < known[name]:
+            conditions["mean_mbps"] = mean_mbps
+        delay_ms = models.base_delay_ms(name, HELD_OUT_SEED + seed)
+        buffer, more = bdp_packets(mean_mbps, 2 * delay_ms), {"conditions": conditions}
+        service = {"type": "conditions"}
+        out.append(Link(link_set, name, seed, duration_s, delay_ms, buffer, service, link_set, more=more))
+    return out
+
+
+def _lossy(seed: int, duration_s: float) -> list[Link]:
+    """Returns links of one capacity that lose, hold back or police packets in different ways."""
+    service = {"type": "constant", "rate_mbps": LOSSY_MBPS}
+    buffer = bdp_packets(LOSSY_MBPS, LOSSY_RTT_MS)
+    return [
+        Link("lossy", name, seed, duration_s, LOSSY_RTT_MS / 2, buffer, service, f"lossy, {name}", more=more)
+        for name, more in LOSSY.items()
+    ]
+
+
 LINK_SETS: dict[str, tuple[Callable[[int, float], list[Link]], float]] = {
     "slides": (_slides, 30.0),
     "constant": (_constant, 30.0),
@@ -332,5 +384,9 @@ LINK_SETS: dict[str, tuple[Callable[[int, float], list[Link]], float]] = {
     "cellular": (_cellular, 60.0),
     "cellular-50ms": (_cellular_50ms, 60.0),
     "cellular-uplink": (_cellular_uplink, 60.0),
+    "satellite": (partial(_of_models, "satellite"), 60.0),
+    "5g": (partial(_of_models, "5g"), 60.0),
+    "wifi": (partial(_of_models, "wifi"), 30.0),
+    "lossy": (_lossy, 30.0),
 }
 """Link sets: each one's maker and its own duration of a run, s."""

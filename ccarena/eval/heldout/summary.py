@@ -26,6 +26,7 @@ __all__ = [
     "label",
     "mean_of",
     "mean_rows",
+    "means",
     "parts_table",
     "print_answers",
     "print_summary",
@@ -89,7 +90,12 @@ def _counted(result: Evaluation, group: str, scheme: str) -> list[dict[str, Any]
 
 def digest(result: Evaluation, verdict: Verdict) -> dict[str, Any]:
     """Returns the evaluation in short: verdict, and each group's and scheme's means, for a policy's metadata."""
-    means = {
+    return {"verdict": verdict.as_dict(), "means": means(result), "meta": result.meta}
+
+
+def means(result: Evaluation) -> dict[str, dict[str, dict[str, float]]]:
+    """Returns the means of `SUMMARY` by group and scheme."""
+    return {
         group: {
             scheme: {figure: mean_of(runs, figure) for figure in SUMMARY}
             for scheme in result.schemes()
@@ -97,7 +103,6 @@ def digest(result: Evaluation, verdict: Verdict) -> dict[str, Any]:
         }
         for group in result.groups()
     }
-    return {"verdict": verdict.as_dict(), "means": means, "meta": result.meta}
 
 
 def print_summary(result: Evaluation, verdict: Verdict | None, page: Path | None = None) -> None:

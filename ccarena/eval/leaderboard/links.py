@@ -2,6 +2,7 @@
 
 The sets `presets` and `models`, the default, need no file. `presets` has each cellular preset and two models that no
 policy of this package is trained on; `models` has many links of four models (`ccarena.eval.leaderboard.models`).
+`satellite`, `5g`, `wifi` and `lossy` are the link sets of these names (`ccarena.eval.heldout.links`).
 `recordings` has every recording of the manifest that was fetched. Any other set is one of the manifest's (`mahimahi`,
 `nyc-lte`), or what `--traces` of other commands takes. If a recording of the other direction lies beside a trace,
 acknowledgements cross it.
@@ -13,9 +14,10 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ import numpy as np
 from ccarena import traces
 from ccarena.core.files import digest
 from ccarena.errors import ConfigError
-from ccarena.eval.heldout.links import TRACES, Link, scenario
+from ccarena.eval.heldout.links import TRACES, Link, build, scenario
 from ccarena.eval.leaderboard.models import genet, of_models, pensieve
 from ccarena.scenarios.entrants import Entrant
 from ccarena.traces.given import GivenTrace, read_traces
@@ -39,6 +41,8 @@ __all__ = [
 
 PRESETS, MODELS = "presets", "models"
 """Names of the sets of generated traces."""
+LINK_SETS = ("satellite", "5g", "wifi", "lossy")
+"""Names of link sets that are sets of the leaderboard, too."""
 RECORDINGS = "recordings"
 """Name of the set of all recordings that were fetched."""
 DELAYS_MS = (10.0, 100.0)
@@ -72,6 +76,10 @@ class BoardTrace:
     back_digest: str = ""
     """Digest of the acknowledgements' trace."""
     recorded: bool = False
+    delay_ms: float | None = None
+    """Base delay that belongs to it; None takes the user's, or one drawn from the name."""
+    more: dict[str, Any] = field(default_factory=dict)
+    """Further keys of the scenario's link."""
     stands_for: str = ""
     """Trace or preset behind a scenario; empty if that is its name."""
 
@@ -103,7 +111,16 @@ class Place:
         kind = TRACES if trace.recorded else "cellular"
         forward = trace.service(length_s, seed)
         return Link(
-            kind, self.name, seed, length_s, self.delay_ms, self.buffer_packets, forward, trace.moves, back=back
+            kind,
+            self.name,
+            seed,
+            length_s,
+            self.delay_ms,
+            self.buffer_packets,
+            forward,
+            trace.moves,
+            back=back,
+            more=trace.more,
         )
 
     @property
@@ -151,7 +168,8 @@ def places(
     out = []
     for trace in of:
         own_ms, own_packets = own_link(trace.name)
-        for ms in [own_ms] if delays_ms is None else delays_ms:
+        own_ms = own_ms if trace.delay_ms is None else trace.delay_ms
+        for ms in [own_ms] if delays_ms is None or trace.delay_ms is not None else delays_ms:
             for packets in [own_packets] if buffers_packets is None else buffers_packets:
                 out.append(Place(trace, ms, packets, duration_s))
     return out
@@ -174,8 +192,8 @@ def traces_of(given: Sequence[str]) -> list[BoardTrace]:
             found[trace.name] = trace
     if not found:
         raise ConfigError(
-            f"--traces: no trace was given; expected {', '.join((PRESETS, MODELS, RECORDINGS, *sets()))}, a file or a "
-            "folder"
+            f"--traces: no trace was given; expected {', '.join((PRESETS, MODELS, *LINK_SETS, RECORDINGS, *sets()))}, "
+            "a file or a folder"
         )
     return list(found.values())
 
@@ -192,7 +210,7 @@ def _class_of_preset(name: str) -> str:
 
 
 def _set(text: str) -> list[BoardTrace]:
-    generated = {PRESETS: _presets(), MODELS: _models()}
+    generated = {PRESETS: _presets(), MODELS: _models(), **{name: _link_set(name) for name in LINK_SETS}}
     if text in generated:
         return generated[text]
     if found := [trace for traces_ in generated.values() for trace in traces_ if trace.name == text]:
@@ -248,6 +266,24 @@ def _models() -> list[BoardTrace]:
         BoardTrace(name, MODEL, digest(f"{name} 1".encode()), down, up, digest(f"{name} up 1".encode()) if up else "")
         for name, down, up in of_models()
     ]
+
+
+def _link_set(name: str) -> list[BoardTrace]:
+    """Returns the links of a link set; those of a model are one trace each, which each seed enters elsewhere."""
+    out = []
+    for link in build([name], 1):
+        more = dict(link.more)
+        if "conditions" in more:
+            more["conditions"] = {**more["conditions"], "offset_ms": "random"}
+        content = digest(json.dumps([link.service, more], sort_keys=True).encode())
+        service = functools.partial(_always, link.service)
+        called = link.name if link.name.startswith(name) else f"{name}: {link.name}"
+        out.append(BoardTrace(called, MODEL, content, service, delay_ms=link.delay_ms, more=more))
+    return out
+
+
+def _always(service: dict[str, Any], duration_s: float, seed: int) -> dict[str, Any]:
+    return service
 
 
 def _preset(name: str, duration_s: float, seed: int) -> dict[str, Any]:

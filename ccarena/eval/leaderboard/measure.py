@@ -151,7 +151,7 @@ def _together(task: Task) -> list[Measured]:
     place, link = task.place, task.place.link(task.seed)
     queue = {"type": "droptail", "packets": place.buffer_packets}
     one_way = {"queue": queue, "delay_ms": place.delay_ms}
-    forward = {"name": "bottleneck", "service": link.service, "router": True, **one_way}
+    forward = {"name": "bottleneck", "service": link.service, "router": True, **one_way, **link.more}
     back = ({"name": "back", "service": link.back, **one_way},) if link.back else ()
     bottleneck = Bottleneck(place.name, link.base_rtt_ms, (forward,), back)
     competitors = {e.digest: _competitor(e) for cell in task.cells for e in (cell.entrant, cell.opponent) if e}

@@ -13,11 +13,10 @@
 //! Every random number comes from the seed by 64-bit integer arithmetic and `ln`, `exp`, `sin`, `cos` of the platform:
 //! the same seed gives the same trace on the same platform, and another C library can at most move a packet by 1 ms.
 
-use std::f64::consts::TAU;
-
 use ccarena_cc::registry::nearest;
 use ccarena_cc::types::Dur;
 
+use crate::noise::{Reverting, exponential, normals};
 use crate::rng::{Purpose, Stream};
 
 mod presets;
@@ -330,27 +329,6 @@ impl Poisson {
     }
 }
 
-/// An Ornstein–Uhlenbeck process with mean zero and variance one, sampled exactly at every tick.
-struct Reverting {
-    value: f64,
-    decay: f64,
-    noise: f64,
-}
-
-impl Reverting {
-    /// `start` is a standard normal number, as is that of every step.
-    fn new(start: f64, tau_s: f64, tick_s: f64) -> Self {
-        let decay = (-tick_s / tau_s).exp();
-        Self { value: start, decay, noise: (1.0 - decay * decay).sqrt() }
-    }
-
-    #[inline]
-    fn step(&mut self, normal: f64) -> f64 {
-        self.value = self.value * self.decay + self.noise * normal;
-        self.value
-    }
-}
-
 /// Outages: they begin as a Poisson process whose rate follows the slow process, and last for a log-normal time.
 struct Outages {
     rng: Stream,
@@ -395,20 +373,6 @@ impl Outages {
         }
         self.left_s <= 0.0
     }
-}
-
-/// Exponential with mean 1.
-#[inline]
-fn exponential(rng: &mut Stream) -> f64 {
-    -(1.0 - rng.next_f64()).ln()
-}
-
-/// Two independent standard normal numbers (Box and Muller, 1958).
-#[inline]
-fn normals(rng: &mut Stream) -> (f64, f64) {
-    let radius = (2.0 * exponential(rng)).sqrt();
-    let (sin, cos) = (TAU * rng.next_f64()).sin_cos();
-    (radius * cos, radius * sin)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use ccarena_cc::types::{Dur, Rate};
 use crate::stepped::Stepped;
 use crate::trace::{Trace, TraceError, TraceErrorKind};
 
-pub use self::spec::{ConditionsSpec, Offset};
+pub use self::spec::{ConditionsSpec, Offset, Source};
 
 /// Names of the columns; the first one is required, and one of the others.
 pub const COLUMNS: &[&str] = &["time_ms", "rate_mbps", "delay_ms", "loss"];

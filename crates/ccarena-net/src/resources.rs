@@ -11,6 +11,7 @@ use ccarena_cc::bounded::MODULE_MEMORY_BYTES;
 use ccarena_cc::types::{Dur, Time};
 
 use crate::cellular;
+use crate::conditions::ConditionsSpec;
 use crate::link::{Carried, Delivered, Link};
 use crate::reshape::Reshape;
 use crate::scenario::{self, Flow, Own, Scenario};
@@ -153,7 +154,7 @@ impl Demand {
     /// every link on a way is given.
     #[must_use]
     pub fn of(scenario: &Scenario) -> Self {
-        let capacity: Vec<f64> = scenario.links.iter().map(|l| stated_bytes(&l.service, scenario.duration)).collect();
+        let capacity: Vec<f64> = scenario.links.iter().map(|l| link_bytes(l, scenario.duration)).collect();
         Self::with(scenario, &capacity)
     }
 
@@ -338,6 +339,14 @@ fn changes(link: &scenario::Link, seconds: f64) -> f64 {
     };
     let switched = link.outages.map_or(0.0, |o| 2.0 * seconds / (o.on + o.off).as_secs_f64().max(1e-6));
     drawn + switched
+}
+
+/// Bytes that a link carries within `duration`, by its description alone; infinite if that does not say.
+fn link_bytes(link: &scenario::Link, duration: Dur) -> f64 {
+    match link.conditions.as_ref().and_then(ConditionsSpec::stated_rate) {
+        Some(rate) if link.service == ServiceSpec::Conditions => rate.0 as f64 / 8.0 * duration.as_secs_f64(),
+        _ => stated_bytes(&link.service, duration),
+    }
 }
 
 /// Bytes that a service carries within `duration`, by its description alone; infinite if that does not say.

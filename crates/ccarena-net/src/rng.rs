@@ -38,6 +38,8 @@ pub enum Purpose {
     Conditions = 14,
     /// Flows that arrive.
     Arrivals = 20,
+    /// Conditions of a generated link.
+    LinkModel = 21,
     /// Contention, absences and retransmissions of a link's medium.
     Access = 30,
 }

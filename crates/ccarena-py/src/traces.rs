@@ -1,11 +1,11 @@
-//! Traces and the cellular generator.
+//! Traces, the cellular generator and the link models.
 
 use std::path::PathBuf;
 
 use ccarena_cc::{Dur, Rate};
 use ccarena_net::stepped::Stepped;
-use ccarena_net::{Trace, cellular, conditions, trace};
-use numpy::{PyArray1, PyArray2, PyReadonlyArray1};
+use ccarena_net::{Trace, cellular, conditions, link_models, trace};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -74,10 +74,45 @@ fn cellular_presets(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
     cellular::PRESETS.iter().map(|p| to_python(py, &p.to_json())).collect()
 }
 
+/// draw_conditions(model, duration_s, seed, mean_mbps=None) -> float64[n, 4]: time in ms, rate, delay and loss by row.
+#[pyfunction]
+#[pyo3(signature = (model, duration_s, seed, mean_mbps=None))]
+fn draw_conditions<'py>(
+    py: Python<'py>,
+    model: &str,
+    duration_s: f64,
+    seed: u64,
+    mean_mbps: Option<f64>,
+) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    let model = link_models::find(model).map_err(errors::trace)?;
+    let rows = py.detach(|| {
+        let rows = model.draw(Dur::from_secs_f64(duration_s), seed, mean_mbps);
+        rows.iter().flat_map(|row| [f64::from(row.time_ms), row.rate_mbps, row.delay_ms, row.loss]).collect::<Vec<_>>()
+    });
+    let count = rows.len() / 4;
+    PyArray1::from_vec(py, rows).reshape([count, 4])
+}
+
+/// base_delay_ms(model, seed) -> float: the base delay of the trace that a link model draws from a seed.
+#[pyfunction]
+fn base_delay_ms(model: &str, seed: u64) -> PyResult<f64> {
+    Ok(link_models::find(model).map_err(errors::trace)?.base_delay(seed).as_millis_f64())
+}
+
+/// link_models() -> list of dicts: name, family, summary, source and figures of the link models.
+#[pyfunction]
+#[pyo3(name = "link_models")]
+fn all_link_models(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
+    link_models::MODELS.iter().map(|model| to_python(py, &model.to_json())).collect()
+}
+
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(read_trace, module)?)?;
     module.add_function(wrap_pyfunction!(read_conditions, module)?)?;
     module.add_function(wrap_pyfunction!(write_trace, module)?)?;
     module.add_function(wrap_pyfunction!(generate_cellular, module)?)?;
-    module.add_function(wrap_pyfunction!(cellular_presets, module)?)
+    module.add_function(wrap_pyfunction!(cellular_presets, module)?)?;
+    module.add_function(wrap_pyfunction!(draw_conditions, module)?)?;
+    module.add_function(wrap_pyfunction!(base_delay_ms, module)?)?;
+    module.add_function(wrap_pyfunction!(all_link_models, module)?)
 }

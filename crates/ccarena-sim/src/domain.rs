@@ -10,6 +10,7 @@ use std::sync::Arc;
 use ccarena_cc::reader::At;
 use ccarena_cc::{Dur, Rate, Spec, Time};
 use ccarena_net::ServiceSpec;
+use ccarena_net::conditions::ConditionsSpec;
 use ccarena_net::apps::{App, OnOff};
 use ccarena_net::losses::LossSpec;
 use ccarena_net::queues::{Limit, QueueSpec};
@@ -69,6 +70,8 @@ pub struct Kinds {
     pub cellular: f64,
     /// A recorded trace.
     pub trace: f64,
+    /// A link model's trace of rate, delay and loss.
+    pub model: f64,
 }
 
 /// The bottleneck's distribution.
@@ -88,6 +91,9 @@ pub struct LinkDomain {
     pub presets: Vec<String>,
     /// Trace files.
     pub traces: Vec<String>,
+    /// Names of link models.
+    #[serde(default)]
+    pub models: Vec<String>,
     /// Changes to a recorded trace.
     #[serde(default)]
     pub augment: Option<Augment>,
@@ -310,17 +316,21 @@ impl Domain {
         let stream = &mut Stream::keyed(key);
         let duration = Dur::from_secs_f64(self.episode_s.uniform(stream));
         let rtt = Dur::from_secs_f64(self.link.rtt_ms.log_uniform(stream) / 1e3);
-        let (service, mean) = self.service(stream);
+        let (service, mean, conditions) = self.capacity(stream);
+        let rtt = conditions.as_ref().and_then(ConditionsSpec::base_delay).map_or(rtt, |delay| delay * 2);
         let link = Link {
             service,
             queue: self.queue(stream, mean, rtt),
             delay: rtt / 2,
-            loss: LossSpec::independent(if self.link.lossy >= 1.0 || stream.chance(self.link.lossy) {
+            loss: LossSpec::independent(if conditions.is_some() {
+                0.0
+            } else if self.link.lossy >= 1.0 || stream.chance(self.link.lossy) {
                 self.link.loss.uniform(stream)
             } else {
                 0.0
             }),
             router: stream.chance(self.link.signal).then(|| self.router(stream)),
+            conditions,
             ..Link::default()
         };
         let mut links = vec![link];
@@ -374,9 +384,24 @@ impl Domain {
         }
     }
 
-    /// A capacity and its mean (of a trace as it is recorded: a typical LTE rate).
+    /// A capacity and its mean (of a trace as it is recorded: a typical LTE rate), and the link model that it is from.
+    fn capacity(&self, stream: &mut Stream) -> (ServiceSpec, Rate, Option<ConditionsSpec>) {
+        let Kinds { constant, random_steps, cellular, trace, model } = self.link.kinds;
+        let media: f64 = self.link.media.iter().map(|medium| medium.weight).sum();
+        let others = constant + random_steps + cellular + trace + media;
+        // Nothing is drawn without such links, so that the episodes of others stay as they were.
+        if model > 0.0 && !self.link.models.is_empty() && stream.chance(model / (model + others)) {
+            let name = &self.link.models[stream.below(self.link.models.len() as u64) as usize];
+            let spec = ConditionsSpec::of_model(name, stream.next_u64());
+            let mean = spec.stated_rate().unwrap_or(TYPICAL);
+            return (ServiceSpec::Conditions, mean, Some(spec));
+        }
+        let (service, mean) = self.service(stream);
+        (service, mean, None)
+    }
+
     fn service(&self, stream: &mut Stream) -> (ServiceSpec, Rate) {
-        let Kinds { constant, random_steps, cellular, trace } = self.link.kinds;
+        let Kinds { constant, random_steps, cellular, trace, .. } = self.link.kinds;
         let cellular = if self.link.presets.is_empty() { 0.0 } else { cellular };
         let trace = if self.link.traces.is_empty() { 0.0 } else { trace };
         let media: f64 = self.link.media.iter().map(|medium| medium.weight).sum();

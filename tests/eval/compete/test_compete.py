@@ -65,6 +65,13 @@ def test_a_link_is_its_parts(text: str, rtt_ms: float, link: dict[str, Any]) -> 
     assert link.items() <= bottleneck.links[0].items()
 
 
+def test_a_link_may_be_a_model() -> None:
+    bottleneck = parse_link("starlink-driving,packets=300")
+    (link,) = bottleneck.links_for([bottleneck.base_rtt_ms], 2, 2.0)
+    assert link["conditions"] == {"model": "starlink-driving", "seed": 1, "offset_ms": "random"}
+    assert link["delay_ms"] * 2 == bottleneck.base_rtt_ms and link["service"] == {"type": "conditions"}
+
+
 def test_a_link_may_be_a_trace(tmp_path: Path) -> None:
     (tmp_path / "even.trace").write_text("".join(f"{ms}\n" for ms in range(1, 3000)))
     bottleneck = parse_link(f"{tmp_path / 'even.trace'},40ms,packets=50")
@@ -87,6 +94,9 @@ def test_a_link_may_be_a_trace(tmp_path: Path) -> None:
         ("48mbps,loss=2", "loss: got 2"),
         ("48mbps,los=0.1", 'unknown part "los=0.1"; did you mean "loss"'),
         ("lte-drivin", 'did you mean "lte-driving"'),
+        ("starlnk", 'did you mean "starlink"'),
+        ("wifi,20ms", 'the link model "wifi" has a base RTT of its own'),
+        ("wifi,loss=0.1", 'the link model "wifi" has a loss of its own'),
         ("0mbps", r"service\.rate_mbps"),
         ("48mbps,1.2.3ms", "expected a number"),
     ],

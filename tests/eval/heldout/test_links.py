@@ -105,3 +105,17 @@ def test_longer_paths_and_acknowledgements_over_the_other_direction(
     assert any(not link.recorded for link in only)
     with pytest.raises(ConfigError, match=r"eval\.recordings: unknown recording"):
         links.build(["cellular"], 1, recordings=["Verizon-LTE-shrt.down"])
+
+
+def test_links_of_models_and_lossy_links_run() -> None:
+    """Every link of the sets of today carries a flow, with the base RTT that it says and its own conditions."""
+    chosen = links.build(["satellite", "5g", "wifi", "lossy"], 1, 4.0)
+    assert len(chosen) == 15 and len({link.name for link in chosen}) == 15
+    for link in chosen:
+        document = links.scenario(link, parse("cubic"))
+        (checked,) = json.loads(_core.validate_scenario(json.dumps(document)))["links"]
+        assert 2 * checked["delay_ms"] == pytest.approx(link.base_rtt_ms)
+        run = _core.simulate(json.dumps(document))
+        assert run["flows"][0]["delivered_bytes"] > 0, link.name
+    again = links.build(["satellite"], 2, 4.0)
+    assert again[:4] == chosen[:4] and again[4].more != again[0].more

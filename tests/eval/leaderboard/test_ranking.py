@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ccarena import _core
 from ccarena.eval.leaderboard import links
 from ccarena.eval.leaderboard.cells import scenario_digest
 from ccarena.eval.leaderboard.links import Place, own_link, places, traces_of
 from ccarena.eval.leaderboard.ranking import OVERALL, UNSEEN, first_of, rank, seen_by
 from ccarena.eval.measure.table import normalised_power
+from ccarena.scenarios.entrants import parse
 
 
 def place(number: int, trace: str, moves: str = "driving") -> dict:
@@ -172,6 +175,16 @@ def test_generated_traces(name: str, count: int) -> None:
         assert sum(trace.back is not None for trace in made) == 48, "every second has an uplink"
         means = [np.mean([step["rate_mbps"] for step in trace.service(60.0, 0)["steps"]]) for trace in made]
         assert min(means) < 2 and max(means) > 10 and all(0.3 < mean < 60 for mean in means)
+
+
+def test_link_sets_are_sets_of_the_board() -> None:
+    for name, count in (("satellite", 4), ("5g", 4), ("wifi", 2), ("lossy", 5)):
+        made = traces_of([name])
+        assert len(made) == len({trace.digest for trace in made}) == len({trace.name for trace in made}) == count
+        for each in places(made, [99.0], None, 5.0):
+            document = each.scenario(3, parse("cubic"))
+            assert document["links"][0]["delay_ms"] == each.trace.delay_ms == each.delay_ms
+            json.loads(_core.validate_scenario(json.dumps(document)))
 
 
 def test_each_trace_has_a_link_of_its_own() -> None:

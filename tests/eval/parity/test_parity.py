@@ -20,7 +20,7 @@ from ccarena.policies import artifact, c_runtime
 from ccarena.policies.card import card
 from ccarena.policies.recording import record
 from ccarena.runs import run_folder
-from docs.generate.policies import LARGEST, ship
+from docs.generate.policies import LARGEST, further, ship
 from tests.policies import made
 
 SHIPPED_POLICIES = sorted(shipped_policies())
@@ -181,7 +181,7 @@ def test_the_shipped_policies_are_there() -> None:
 @pytest.mark.parametrize("name", SHIPPED_POLICIES)
 def test_shipped_policies_are_the_same_in_all_homes_and_have_their_card(name: str) -> None:
     file = shipped_policies()[name]
-    assert file.with_suffix(".md").read_text() == card(artifact.load(file), name)
+    assert file.with_suffix(".md").read_text() == card(artifact.load(file), name, further(name))
     figures = parity(file, 1024, duration_s=3.0)
     assert figures["problems"] == []
 

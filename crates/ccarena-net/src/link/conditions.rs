@@ -2,13 +2,18 @@
 
 use std::path::Path;
 
-use ccarena_cc::types::Dur;
+use ccarena_cc::types::{Dur, Rate};
 
-use crate::conditions::{Conditions, Offset, Recordings};
+use crate::conditions::{Conditions, Offset, Recordings, Source};
+use crate::link_models::{self, Row};
 use crate::losses::LossSpec;
 use crate::rng::{Purpose, Stream};
 use crate::scenario::Scenario;
 use crate::service::{ServiceError, ServiceSpec};
+use crate::stepped::Stepped;
+
+/// Length of a model's trace in a run that lasts longer, which repeats it: an hour.
+const LONGEST: Dur = Dur(3_600_000_000_000);
 
 /// Returns the conditions of link number `index` for its run, and whether packets keep their order when the delay falls.
 /// Without a conditions trace there are none.
@@ -22,8 +27,15 @@ pub(super) fn of_link(
 ) -> Result<(Conditions, bool), ServiceError> {
     let link = &scenario.links[index];
     let Some(spec) = &link.conditions else { return Ok((Conditions::default(), true)) };
-    let conditions = recordings.conditions(Path::new(&spec.file))?;
-    let refuse = |what: String| Err(ServiceError::Conditions(format!("{}: {what}", spec.file)));
+    let (conditions, name) = match &spec.source {
+        Source::File(file) => (recordings.conditions(Path::new(file))?, file),
+        Source::Model { name, seed, mean } => {
+            let model = link_models::find(name).map_err(|e| ServiceError::Conditions(e.to_string()))?;
+            let rows = model.draw(scenario.duration.min(LONGEST), *seed, mean.map(Rate::as_mbps));
+            (of_rows(&rows, model.tick_ms), name)
+        }
+    };
+    let refuse = |what: String| Err(ServiceError::Conditions(format!("{name}: {what}")));
     match (&conditions.rates, link.service == ServiceSpec::Conditions) {
         (Some(_), false) => return refuse("the trace has rates; expected a link without `service`".into()),
         (None, true) => {
@@ -34,7 +46,8 @@ pub(super) fn of_link(
     if conditions.losses.is_some() && link.loss != LossSpec::default() {
         return refuse("the trace has losses; expected a link without `loss`".into());
     }
-    if let Some(least) = conditions.least_delay().filter(|&least| link.varies.is_some() || link.delay != least) {
+    let least = spec.base_delay().or_else(|| conditions.least_delay());
+    if let Some(least) = least.filter(|&least| link.varies.is_some() || link.delay != least) {
         return refuse(format!(
             "the trace has delays, the least of {} ms; expected that as `delay_ms` or, where the trace is read before the \
              scenario, no `delay_ms`",
@@ -49,6 +62,29 @@ pub(super) fn of_link(
         }
     };
     Ok((conditions.starting_at(offset), spec.keep_order))
+}
+
+/// Returns the rows of a link model, which repeat after the last one.
+fn of_rows(rows: &[Row], tick_ms: u32) -> Conditions {
+    let period = Dur::from_millis(rows.len() as u64 * u64::from(tick_ms));
+    Conditions {
+        period: Some(period),
+        rates: Some(stepped(rows, period, |row| Rate::from_mbps(row.rate_mbps))),
+        delays: Some(stepped(rows, period, |row| Dur::from_secs_f64(row.delay_ms / 1e3))),
+        losses: Some(stepped(rows, period, |row| row.loss)),
+    }
+}
+
+/// Returns a column, without repeated values.
+fn stepped<V: Copy + PartialEq>(rows: &[Row], period: Dur, value: impl Fn(&Row) -> V) -> Stepped<V> {
+    let mut steps: Vec<(Dur, V)> = Vec::with_capacity(rows.len());
+    for row in rows {
+        let value = value(row);
+        if steps.last().is_none_or(|last| last.1 != value) {
+            steps.push((Dur::from_millis(u64::from(row.time_ms)), value));
+        }
+    }
+    Stepped::new(steps, Some(period), Dur::ZERO)
 }
 
 #[cfg(test)]
@@ -102,6 +138,28 @@ mod tests {
             let error = build(text, link).unwrap_err();
             assert!(error.starts_with(expected), "{error}\nis not\n{expected}");
         }
+    }
+
+    #[test]
+    fn a_run_gets_its_models_trace_and_repeats_it_after_an_hour() {
+        let of = |duration_s: f64| {
+            let link = json!({"conditions": {"model": "starlink-driving", "seed": 3}});
+            let document = json!({"duration_s": duration_s, "links": [link], "flows": [{"scheme": "cubic"}]});
+            of_link(&Scenario::from_json(&document).unwrap(), 0, &One(ALL)).unwrap().0
+        };
+        let conditions = of(30.0);
+        let (rates, delays, losses) =
+            (conditions.rates.unwrap(), conditions.delays.unwrap(), conditions.losses.unwrap());
+        for row in link_models::find("starlink-driving").unwrap().draw(Dur::from_millis(30_000), 3, None) {
+            let now = ccarena_cc::Time(u64::from(row.time_ms) * 1_000_000 + 1);
+            let rate = rates.step(rates.index(now)).unwrap().value.as_mbps();
+            assert!((rate - row.rate_mbps).abs() < 1e-5, "{rate} {row:?}");
+            let delay = delays.step(delays.index(now)).unwrap().value.as_millis_f64();
+            assert!((delay - row.delay_ms).abs() < 1e-5, "{delay} {row:?}");
+            assert!((losses.step(losses.index(now)).unwrap().value - row.loss).abs() < 1e-12);
+        }
+        assert_eq!(conditions.period, Some(Dur::from_millis(30_000)));
+        assert_eq!(of(10_000.0).period, Some(Dur::from_millis(3_600_000)));
     }
 
     proptest! {

@@ -79,7 +79,8 @@ pub fn link(at: &At<'_>, index: usize) -> Result<Link> {
     let o = at.object(&[&own[..], links::IMPAIRMENTS].concat())?;
     let default = Link::default();
     let conditions = o.maybe("conditions", ConditionsSpec::read)?;
-    let (delay, varies) = o.or("delay_ms", (default.delay, None), links::delay)?;
+    let base = conditions.as_ref().and_then(ConditionsSpec::base_delay);
+    let (delay, varies) = o.or("delay_ms", (base.unwrap_or(default.delay), None), links::delay)?;
     Ok(Link {
         name: o.or("name", format!("link{index}"), name)?,
         service: service_of(&o, conditions.is_some())?,

@@ -254,6 +254,26 @@ fn impossible_values_are_refused() {
             "links[0].conditions.offset_ms: got -1; expected a number from 0",
         ),
         (
+            "/links/0/conditions",
+            json!({"file": "x.csv", "model": "starlink"}),
+            "links[0].conditions: got {\"file\":\"x.csv\",\"model\":\"starlink\"}; expected one of `file` and `model`",
+        ),
+        (
+            "/links/0/conditions",
+            json!({"file": "x.csv", "seed": 3}),
+            "links[0].conditions.seed: got 3; expected `model` beside it, which draws the trace",
+        ),
+        (
+            "/links/0/conditions",
+            json!({"model": "starlnk"}),
+            "links[0].conditions.model: unknown model \"starlnk\"; did you mean \"starlink\"?",
+        ),
+        (
+            "/links/0/conditions",
+            json!({"model": "starlink", "mean_mbps": 0}),
+            "links[0].conditions.mean_mbps: got 0; expected a number from 0.01 to 10000",
+        ),
+        (
             "/links/0/service",
             json!({"type": "conditions"}),
             "links[0].service: got {\"type\":\"conditions\"}; expected `conditions: {file: ...}` on the link",
@@ -506,4 +526,12 @@ fn not_a_number_is_not_json() {
     }
     let long = format!(r#"{{"links": "{}"}}"#, "x".repeat(10_000));
     assert!(Scenario::parse(&long).unwrap_err().to_string().len() < 300, "long values are cut");
+}
+
+#[test]
+fn a_model_gives_a_link_its_delay_and_survives_writing() {
+    let link = json!({"conditions": {"model": "starlink", "seed": 7, "mean_mbps": 20, "keep_order": false}});
+    let scenario = Scenario::from_json(&json!({"links": [link], "flows": [{"scheme": "cubic"}]})).unwrap();
+    assert_eq!(scenario.links[0].delay, crate::link_models::find("starlink").unwrap().base_delay(7));
+    assert_eq!(Scenario::from_json(&scenario.to_json()).unwrap(), scenario);
 }
