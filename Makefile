@@ -153,6 +153,7 @@ policies: setup  ## Train the shipped policies again and ship them with their ca
 	  $(BIN)/ccarena eval "runs/shipped-$$table"; \
 	done
 	$(BIN)/python -m docs.generate.policies $(foreach name,$(SHIPPED),$(name)=runs/shipped-$(name))
+	$(BIN)/python -m docs.generate.policies --links
 
 leaderboard: setup  ## Run the leaderboard on generated and fetched traces, rewrite docs/leaderboard.md and make the pages; finished runs are kept
 	$(BIN)/ccarena leaderboard run --traces presets models recordings $(ARGS)

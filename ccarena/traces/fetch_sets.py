@@ -1,8 +1,8 @@
 """Public sets, fetched and converted.
 
-Files of the manifest are traces and stay as they are. Files of other sets are kept as their authors have them, in the
-hidden folder `ORIGINALS` of the set's folder, and every recording in them becomes a conditions trace (or, if it is a
-trace already, a trace) beside it. A file that was not converted whole is not there.
+Files of the manifest are traces and stay as they are. Files of other sets are kept in the hidden folder `ORIGINALS` of
+the set's folder. Every recording in them becomes a conditions trace beside that folder, or stays the trace that it is.
+A file that was not converted whole is not there.
 """
 
 from __future__ import annotations

@@ -24,9 +24,9 @@ class PublicSet:
 
     name: str
     content: str
-    """What was measured."""
+    """Measured networks and quantities."""
     count: str
-    """How many recordings it has."""
+    """Number of recordings."""
     rtts: str
     """Round-trip times in it."""
     licence: str
@@ -40,7 +40,7 @@ class PublicSet:
     members: tuple[str, ...] = ("*",)
     """Patterns of the recordings' names, in an archive or in a folder of copies."""
     by_hand: str = ""
-    """What has to be downloaded by hand, and why; empty if nothing has."""
+    """Reason why files have to be downloaded by hand, and where they are; empty if none has to."""
 
     @property
     def bytes(self) -> int | None:

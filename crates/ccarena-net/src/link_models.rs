@@ -37,7 +37,7 @@ pub struct LinkModel {
     pub family: &'static str,
     /// One line: what it imitates.
     pub summary: &'static str,
-    /// Where the parameters are from.
+    /// Origin of the parameters.
     pub source: &'static str,
     /// Table that parameters were fitted to; empty if none was.
     pub fitted: &'static str,
@@ -204,7 +204,7 @@ impl LinkModel {
     }
 }
 
-/// What is drawn once per trace.
+/// Values that are drawn once per trace.
 struct Once {
     factor: f64,
     base_ms: f64,
