@@ -68,7 +68,7 @@ def test_generate_writes_a_conditions_trace_of_a_model(trace: Path, capsys: pyte
     assert main(["traces", "generate", "starlink", "--duration-s", "20", "--seed", "3", "--out", "again.csv"]) == 0
     assert Path("again.csv").read_bytes() == first
     assert main(["traces", "generate", "starlnk"]) == 2
-    assert 'unknown cellular preset or link model "starlnk", did you mean "starlink"?' in capsys.readouterr().err
+    assert 'unknown cellular preset or link model "starlnk"; did you mean "starlink"?' in capsys.readouterr().err
 
 
 def test_compare_prints_a_model_beside_a_table(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
