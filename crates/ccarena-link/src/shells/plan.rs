@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use ccarena_cc::bounded;
 use ccarena_cc::types::Dur;
-use ccarena_net::conditions::{Conditions, ConditionsSpec, Offset, Recordings};
+use ccarena_net::conditions::{Conditions, ConditionsSpec, Offset, Recordings, Source};
 use ccarena_net::losses::LossSpec;
 use ccarena_net::scenario::{Flow, Link as LinkSpec};
 use ccarena_net::{Link, Scenario, ServiceSpec, Trace, TraceError, trace};
@@ -143,8 +143,8 @@ impl<'a> Plan<'a> {
         if let Some(conditions) = traces.map(conditions).transpose()?.flatten() {
             spec.delay = conditions.least_delay().unwrap_or(spec.delay);
             // The file is not read again: the link gets these.
-            let file = String::new();
-            spec.conditions = Some(ConditionsSpec { file, offset: Offset::At(Dur::ZERO), keep_order: true });
+            let source = Source::File(String::new());
+            spec.conditions = Some(ConditionsSpec { source, offset: Offset::At(Dur::ZERO), keep_order: true });
             self.followed.insert(link, conditions);
         }
         let kind = shells.last().map_or("", place::device_name);
