@@ -7,7 +7,8 @@ use ccarena_net::scenario::ChangeRequest;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    let mut scenario = Scenario::default();
+    let document = r#"{"links": [{"service": {"type": "constant", "rate_mbps": 12}}], "flows": [{"scheme": "cubic"}]}"#;
+    let mut scenario = Scenario::parse(document).expect("a scenario");
     scenario.make_changeable().expect("a constant rate");
     for (i, line) in data.split(|byte| *byte == b'\n').enumerate() {
         let Ok(request) = ChangeRequest::parse(line) else { continue };

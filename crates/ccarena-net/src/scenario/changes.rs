@@ -181,6 +181,9 @@ impl Link {
 
 #[cfg(test)]
 mod tests {
+    use proptest::option;
+    use proptest::prelude::*;
+
     use super::*;
 
     fn scenario(link: &str) -> Scenario {
@@ -256,5 +259,35 @@ mod tests {
         assert!(error(b"\xff").contains("UTF-8"));
         assert!(!error(b"").is_empty());
         assert_eq!(ChangeRequest::parse(b"{}"), Ok(ChangeRequest::default()));
+    }
+
+    proptest! {
+        #[test]
+        fn any_line_is_read_or_refused(line in prop::collection::vec(any::<u8>(), 0..80)) {
+            let _ = ChangeRequest::parse(&line);
+        }
+
+        #[test]
+        fn a_scenario_with_any_changes_reads_back(
+            changes in prop::collection::vec(
+                (0_u64..4_000_000_000, option::of(0.0..1e6_f64), option::of(0.0..1e5_f64), option::of(0.0..=1.0_f64)), 0..20,
+            ),
+        ) {
+            let mut scenario = scenario(r#"{"service": {"type": "constant", "rate_mbps": 12}}"#);
+            scenario.make_changeable().unwrap();
+            let mut at = Time::ZERO;
+            for (gap, rate_mbps, delay_ms, loss) in changes {
+                at = at + Dur(gap);
+                let line = json!({"rate_mbps": rate_mbps, "delay_ms": delay_ms, "loss": loss}).to_string();
+                let request = ChangeRequest::parse(line.as_bytes()).unwrap();
+                prop_assert_eq!(scenario.refusal(0, &request.change), None);
+                scenario.change(0, at, &request.change);
+                let now = scenario.links[0].in_force(at);
+                prop_assert_eq!(request.change.rate.unwrap_or(now.rate.unwrap()), now.rate.unwrap());
+                prop_assert_eq!(request.change.delay.unwrap_or(now.delay.unwrap()), now.delay.unwrap());
+            }
+            let written = scenario.to_json();
+            prop_assert_eq!(Scenario::from_json(&written).unwrap().to_json(), written);
+        }
     }
 }

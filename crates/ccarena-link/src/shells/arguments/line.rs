@@ -154,6 +154,10 @@ impl Form {
             let left = if *value { format!("--{name}=") } else { format!("--{name}") };
             text += &format!("  {left:24} {about}\n");
         }
+        if self.specs().any(|(name, ..)| *name == "uplink-gilbert") {
+            text += "\nOptions from --delay-trace to --corrupt hold for both directions, with --uplink-gilbert or\n\
+                     --downlink-gilbert and so on for one.\n";
+        }
         text
     }
 }

@@ -129,6 +129,8 @@ fn what_all_shells_take() {
     assert!(bad("delay", "5 --emulator=mm").contains("expected ccarena or mahimahi"));
     assert!(bad("delay", "5 --lateness-bound=0").contains("above 0"));
     assert!(matches!(parse("delay", "--help"), Err(ArgumentError::Help(text)) if text.contains("--summary=")));
+    let one_way = |name| parse(name, "--help").unwrap_err().to_string().contains("--downlink-gilbert and so on");
+    assert!(one_way("link") && one_way("delay") && !one_way("loss") && !one_way("emulate"));
 }
 
 #[test]
