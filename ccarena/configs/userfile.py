@@ -58,7 +58,7 @@ def _load(file: Path, where: str) -> ModuleType:
     sys.modules[name] = module  # dataclasses and pickling look the module up by its name
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
         line = _line_in(file, error)
         raise ConfigError(f"{where}: {file}{line}: {type(error).__name__}: {error}") from error

@@ -167,7 +167,7 @@ CC_EXPORT("cc_on_loss") void cc_on_loss(cc *self, const cc_loss *loss, cc_contro
 CC_EXPORT("cc_on_timeout") void cc_on_timeout(cc *self, const cc_loss *loss, cc_control *out);
 CC_EXPORT("cc_on_sent") void cc_on_sent(cc *self, const cc_sent *sent, cc_control *out);
 CC_EXPORT("cc_on_timer") void cc_on_timer(cc *self, uint64_t now_ns, cc_control *out);
-/* The last loss was none: its reduction may be undone. */
+/* The last loss was spurious, the packets have arrived after all: its reduction may be undone. */
 CC_EXPORT("cc_on_spurious_loss") void cc_on_spurious_loss(cc *self, uint64_t now_ns, cc_control *out);
 CC_EXPORT("cc_on_recovery_end")
 void cc_on_recovery_end(cc *self, uint64_t now_ns, uint64_t in_flight_bytes, cc_control *out);

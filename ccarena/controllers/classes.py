@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import os
 import random
@@ -20,6 +21,7 @@ __all__ = [
     "flow_of",
     "flow_of_file",
     "identity",
+    "in_file",
     "is_class",
     "make",
     "parameters",
@@ -55,6 +57,16 @@ def flow_of(given: str | type) -> dict[str, Any]:
 def flow_of_file(file: Path, name: str) -> dict[str, Any]:
     """Returns the flow of a scenario for the class `name` of a file that is not read: a run reads it."""
     return {"scheme": name, "controller": {"type": "python", "class": f"{os.path.abspath(file)}:{name}"}}
+
+
+def in_file(file: Path) -> list[str]:
+    """Returns the classes in a file that may be controllers, as `FILE.py:NAME`, without running it."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return []
+    named = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    return [f"{file}:{each.name}" for each in named if "on_ack" in {getattr(part, "name", "") for part in each.body}]
 
 
 def class_of(flow: Mapping[str, Any]) -> type:

@@ -8,10 +8,15 @@ from typing import Any
 
 from ccarena.controllers import classes, modules
 
-__all__ = ["check", "identity", "parameters"]
+__all__ = ["check", "identity", "is_python", "parameters"]
 
 _TYPES: dict[str, ModuleType] = {"python": classes, "wasm": modules}
-"""Modules with a function of each name of `__all__`, by the type of a flow's `controller`."""
+"""Modules with functions `check`, `identity` and `parameters`, by the type of a flow's `controller`."""
+
+
+def is_python(flow: Mapping[str, Any]) -> bool:
+    """Returns whether a flow's controller is a Python class."""
+    return bool(flow.get("controller", {}).get("type") == "python")
 
 
 def identity(flow: Mapping[str, Any]) -> str:

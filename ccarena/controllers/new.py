@@ -6,6 +6,7 @@ files with its own name in them.
 
 from __future__ import annotations
 
+import keyword
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,8 +30,18 @@ _FILES = {
 }
 """Files of each template, the most important first."""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
-_RESERVED = frozenset("about ack alloc box ccarena config control core crate loss param self std super test".split())
-"""Names that a crate cannot have, and those of the template's own types."""
+_RESERVED = {
+    "python": frozenset(map(str.lower, keyword.kwlist)) | {"ccarena"},
+    "c": frozenset({"ccarena"}),
+    "rust": frozenset(
+        "about ack alloc box ccarena config control core loss param std test "
+        # The Rust Reference, keywords of edition 2021.
+        "abstract as async await become break const continue crate do dyn else enum extern false final fn for if "
+        "impl in let loop macro match mod move mut override priv pub ref return self static struct super trait true "
+        "try type typeof unsafe unsized use virtual where while yield".split()
+    ),
+}
+"""Names that a class or a crate cannot have, and those of a template's own types and files."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +62,10 @@ def new_controller(name: str, language: str, into: Path | None = None) -> New:
     """
     if language not in _FILES:
         raise ConfigError(f'unknown language "{language}"{did_you_mean(language, LANGUAGES)}')
-    if not _NAME.fullmatch(name) or _snake(name) in _RESERVED:
-        raise ConfigError(
-            f'name "{name[:60]}": expected 1 to 40 letters, digits, "-" and "_", the first a letter; not '
-            f"{', '.join(sorted(_RESERVED))}"
-        )
+    if not _NAME.fullmatch(name):
+        raise ConfigError(f'name "{name[:60]}": expected 1 to 40 letters, digits, "-" and "_", the first a letter')
+    if _snake(name) in _RESERVED[language]:
+        raise ConfigError(f'name "{name}": means something else in {language}; give another name')
     folder = into or Path(name)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder}: is there already, and nothing was written; name another folder with --into")

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ccarena.controllers.load import is_python
 from ccarena.core import programs
 from ccarena.core.terminal import duration
 from ccarena.errors import (
@@ -154,7 +155,7 @@ def refusal(name: str, flow: Mapping[str, Any]) -> str:
         there = [f"--backend {other}" for other, about in BACKENDS.items() if kind in about.foreign]
         lacks = f"{what.get(kind, 'a program')}, which does not run {backend.where}; use {' or '.join(there)}"
         return "" if kind in backend.foreign else lacks
-    if backend.real_time and flow.get("controller", {}).get("type") == "python":
+    if backend.real_time and is_python(flow):
         return f"a Python class, which runs in the simulator only; leave it out, or use --backend {SIM}"
     if backend.real_time and scheme in unsignalled():
         lacks = f"signals of {scheme} routers have no place in the packets of --backend {name}"

@@ -402,7 +402,13 @@ def _file(who: str) -> _Found | None:
     if is_entrant_file(path):
         theirs = read_entrant_file(path)
         return _Found(f"the entrant file {path}", theirs.name, theirs.flow, theirs)
-    if is_file(who) or modules.is_module(who) or not os.path.exists(path) or (plain and policy_in(path) is None):
+    if (
+        is_file(who)
+        or path.suffix == ".py"
+        or modules.is_module(who)
+        or not os.path.exists(path)
+        or (plain and policy_in(path) is None)
+    ):
         return None
     return _policy(f"the policy {path}" if "/" in who else f"the policy ./{path}", path)
 
@@ -427,6 +433,8 @@ def _stack(who: str) -> _Found | None:
 
 def _python(who: str) -> _Found | None:
     if not classes.is_class(who):
+        if who.endswith(".py") and os.path.isfile(who):
+            raise ConfigError(f"{who}: name its class: {' or '.join(classes.in_file(Path(who))) or f'{who}:NAME'}")
         return None
     name = _unlike(registered(), who.rpartition(":")[2], "class")
     return _Found(f"the class {who}", name, lambda: {**classes.flow_of(who), "scheme": name})
@@ -614,9 +622,8 @@ def _settings(text: str, flow: Mapping[str, Any], where: str) -> dict[str, Any]:
         elif key in known:
             params[key] = number(value, f'{where}: "{key}"')
         else:
-            raise ConfigError(
-                f'{where}: {entry["name"]} has no parameter "{key}"{did_you_mean(key, known | FIELDS.keys())}'
-            )
+            fit = known | {name for name in FIELDS if name != "rules" or entry.get("rules")}
+            raise ConfigError(f'{where}: {entry["name"]} has no parameter "{key}"{did_you_mean(key, fit)}')
     if "weight" in fields and entry.get("weight_above") is None:
         sharing = [name for name, entry in registered().items() if entry.get("weight_above") is not None]
         raise ConfigError(

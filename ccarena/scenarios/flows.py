@@ -6,13 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from ccarena.controllers import load as controllers
-from ccarena.controllers.classes import is_class
-from ccarena.controllers.modules import is_module
 from ccarena.errors import ConfigError, ScenarioError
 from ccarena.scenarios.backends import check_runs
-from ccarena.scenarios.entrant_files import is_entrant_file
-from ccarena.scenarios.entrants import Entrant, find_policy, parse, rule_file, say
-from ccarena.scenarios.scenario import flows_of
+from ccarena.scenarios.entrants import Entrant, find_policy, parse, read, rule_file, say
+from ccarena.scenarios.scenario import flows_of, in_folder
 from ccarena.scenarios.schemes import heuristics
 
 __all__ = ["enter", "enter_others"]
@@ -24,11 +21,11 @@ MOST_ENTRANTS = 1000
 def enter(document: dict[str, Any]) -> dict[str, Any]:
     """Fills the flows of a scenario from their entrants: changes the document, and returns it.
 
-    A flow's `scheme` is the text of an entrant (docs/entrants.md), unless the flow has a `policy`, which may be the
-    text of a policy. The flow's own `params` replace the entrant's. Raises ScenarioError, which begins with the path in
-    the document, if another field is in both, and PolicyError.
+    A flow's `scheme` is the text of an entrant (docs/entrants.md) or a class of the user's, unless the flow has a
+    `policy`, which may be the text of a policy. The flow's own `params` replace the entrant's. Raises ScenarioError,
+    which begins with the path in the document, if another field is in both, and PolicyError.
     """
-    parsed: dict[str, Entrant] = {}
+    parsed: dict[str | type, Entrant] = {}
     for index, flow in enumerate(flows_of(document)):
         where = f"flows[{index}]"
         if flow.get("policy") is not None:
@@ -38,7 +35,7 @@ def enter(document: dict[str, Any]) -> dict[str, Any]:
         elif (
             flow.get("foreign") is None
             and flow.get("controller") is None
-            and isinstance(flow.get("scheme"), str)
+            and isinstance(flow.get("scheme"), (str, type))
             and flow["scheme"] not in heuristics()
         ):
             _enter(flow, where, parsed)
@@ -57,7 +54,7 @@ def enter_others(document: dict[str, Any], folder: Path, backend: str) -> dict[s
         text = flow.get("scheme")
         if not isinstance(text, str) or flow.get("foreign") is not None:
             continue
-        named = _in_folder(text, folder)
+        named = in_folder(text, folder)
         if named is None:
             continue
         try:
@@ -75,20 +72,10 @@ def enter_others(document: dict[str, Any], folder: Path, backend: str) -> dict[s
     return digests
 
 
-def _in_folder(text: str, folder: Path) -> str | None:
-    """Returns the text of an entrant with its file in `folder`; None for one that is neither a file nor has a kind."""
-    who, at, settings = text.partition("@")
-    file, colon, name = who.rpartition(":") if is_class(who) else (who, "", "")
-    if colon or is_module(file) or is_entrant_file(folder / file):
-        path = f"{folder / file}{colon}{name}"
-        return (f'"{path}"' if set("=@,") & set(path) else path) + at + settings
-    return text if ":" in text else None
-
-
-def _enter(flow: dict[str, Any], where: str, parsed: dict[str, Entrant]) -> None:
+def _enter(flow: dict[str, Any], where: str, parsed: dict[str | type, Entrant]) -> None:
     text = flow["scheme"]
     try:
-        entrant = parsed[text] if text in parsed else parse(text)
+        entrant = parsed[text] if text in parsed else read(text)
     except ConfigError as error:
         raise ScenarioError(f"{where}.scheme: {error}") from error
     if text not in parsed:

@@ -145,7 +145,7 @@ def _documents(
     sweep: Sweep,
 ) -> dict[str, _Named]:
     """Returns copies of the documents by name, unchecked, one for each cell of the sweep."""
-    one = isinstance(scenario, (str, os.PathLike, Mapping))
+    one = isinstance(scenario, (str, os.PathLike, Mapping)) or not isinstance(scenario, Iterable)
     given: list[Any] = [scenario] if one else list(scenario)  # type: ignore[arg-type]
     if not given:
         raise ConfigError("no scenario was given; expected a document, a file, or a list of those with one at least")

@@ -13,12 +13,14 @@ from typing import Any
 
 from ccarena import traces
 from ccarena.configs.spec_files import digest_of, is_file, read_spec
+from ccarena.controllers.classes import is_class
+from ccarena.controllers.modules import is_module
 from ccarena.core.reader import read_data
 from ccarena.errors import ConfigError, ScenarioError
 from ccarena.scenarios.entrant_files import is_entrant_file
 from ccarena.traces import conditions
 
-__all__ = ["flows_of", "give_policy", "read_file", "read_scenario", "resolve", "scenario_json"]
+__all__ = ["flows_of", "give_policy", "in_folder", "read_file", "read_scenario", "resolve", "scenario_json"]
 
 
 def read_scenario(path: Path) -> dict[str, Any]:
@@ -48,8 +50,8 @@ def resolve(document: dict[str, Any], folder: Path = Path()) -> dict[str, Any]:
     """Replaces names in the scenario by files, in place, and returns it.
 
     Traces are files relative to `folder`, or looked up as `ccarena.traces.find` does. A conditions trace fills in its
-    link's least delay. A flow's scheme may be the file
-    of a spec, relative to `folder`. Raises TraceError or ConfigError if there is no such file.
+    link's least delay. A flow's scheme may be the file of a spec, relative to `folder`, or of a controller, there or
+    else relative to the current folder. Raises TraceError or ConfigError if there is no such file.
     """
     links = document.get("links")
     for link in links if isinstance(links, list) else []:
@@ -63,6 +65,8 @@ def resolve(document: dict[str, Any], folder: Path = Path()) -> dict[str, Any]:
         if isinstance(scheme := flow.get("scheme"), str) and is_file(scheme):
             theirs = is_entrant_file(folder / scheme)
             flow["scheme"] = str(folder / scheme) if theirs else read_spec(folder / scheme)
+        elif isinstance(scheme, str) and flow.get("policy") is None:
+            flow["scheme"] = in_folder(scheme, folder, if_there=True) or scheme
     return document
 
 
@@ -70,6 +74,21 @@ def flows_of(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Returns the flows that are mappings; the native code refuses the others."""
     flows = document.get("flows")
     return [flow for flow in flows if isinstance(flow, dict)] if isinstance(flows, list) else []
+
+
+def in_folder(text: str, folder: Path, if_there: bool = False) -> str | None:
+    """Returns the text of an entrant with its file in `folder`; None for one that is neither a file nor has a kind.
+
+    With `if_there` a text keeps its own path unless the file is in `folder`.
+    """
+    who, at, settings = text.partition("@")
+    file, colon, name = who.rpartition(":") if is_class(who) else (who, "", "")
+    if if_there and not (folder / file).is_file():
+        return text
+    if colon or is_module(file) or is_entrant_file(folder / file):
+        path = f"{folder / file}{colon}{name}"
+        return (f'"{path}"' if set("=@,") & set(path) else path) + at + settings
+    return text if ":" in text else None
 
 
 def give_policy(document: dict[str, Any], policy: Path | None) -> dict[str, Any]:

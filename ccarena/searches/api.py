@@ -137,6 +137,11 @@ def search(
 
     Raises ConfigError, PolicyError or TraceError before anything runs.
     """
+    if not isinstance(template, (str, type)):
+        raise ConfigError(f"template: found {type(template).__name__}; expected an entrant's text or a class")
+    for name, value in (("links", links), ("beside", beside), ("test_links", test_links)):
+        if isinstance(value, str):
+            raise ConfigError(f'{name} = "{value}": expected a list; write ["{value}"]')
     plan = Plan(
         template if isinstance(template, str) else template.__name__,
         read_space(space),

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ccarena.controllers.load import check as check_class
+from ccarena.controllers.load import is_python
 from ccarena.errors import CcarenaError, WorkerError
 from ccarena.eval.leaderboard.figures import SCORE, SHARING
 from ccarena.eval.leaderboard.ranking import LEAST_SCORE
@@ -84,14 +85,14 @@ class Judge:
         todo: list[tuple[str, _Piece]] = []
         for name, entrant in candidates.items():
             known = [self.journal.rows.get(f"{name} {cell.key}") for cell in cells]
-            own = _is_python(entrant.flow)
+            own = is_python(entrant.flow)
             if own and any(row is not None and row.get("error") for row in known):
                 continue  # its runs come one after the other, and end with the first error
             missing = tuple(cell for cell, row in zip(cells, known, strict=True) if row is None)
             parts = ([missing] if missing else []) if own else [(cell,) for cell in missing]
             todo += [(name, _Piece(entrant.flow, part)) for part in parts]
         for own in (False, True):
-            self._run([each for each in todo if _is_python(each[1].flow) is own], own)
+            self._run([each for each in todo if is_python(each[1].flow) is own], own)
         return {name: self._scores(name, cells) for name in candidates}
 
     def _run(self, todo: Sequence[tuple[str, _Piece]], own: bool) -> None:
@@ -129,10 +130,6 @@ def check_weights(weights: Mapping[str, float], beside: bool) -> str:
             hint = "; name competitors" if FLOWS in FIGURES[name].needs else ""
             return f"weights: {name} needs {needs}, which a run of a search lacks{hint}"
     return ""
-
-
-def _is_python(flow: Mapping[str, Any]) -> bool:
-    return bool(flow.get("controller", {}).get("type") == "python")
 
 
 def _measure(

@@ -87,11 +87,11 @@ class Plan:
             ("repeat", 1, 1000),
             ("seed", 0, 2**32),
         ):
-            if not least <= getattr(self, name) <= most:
-                raise ConfigError(f"{name} = {getattr(self, name)}: expected {least} to {most:,}")
+            if not isinstance(value := getattr(self, name), int) or not least <= value <= most:
+                raise ConfigError(f"{name} = {value!r}: expected a whole number, {least} to {most:,}")
         for name in ("duration_s", "silence_s", "limit_s", "memory_mb"):
-            if not 0 < getattr(self, name) < 1e6:
-                raise ConfigError(f"{name} = {getattr(self, name):g}: expected a number above 0, below a million")
+            if not isinstance(value := getattr(self, name), (int, float)) or not 0 < value < 1e6:
+                raise ConfigError(f"{name} = {value!r}: expected a number above 0, below a million")
         if self.duration_s < SHORTEST_S:
             raise ConfigError(f"duration_s = {self.duration_s:g}: expected at least {SHORTEST_S:g} s")
         if not self.links:

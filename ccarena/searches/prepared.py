@@ -37,7 +37,7 @@ def prepare(plan: Plan, given: str | type, stack: ExitStack) -> Prepared:
     plan.check()
     if plan.generator:
         check_command(plan.generator)
-    _, template = read_template(given, plan.space or None, bool(plan.generator))
+    template = read_template(given, plan.space or None, bool(plan.generator))
     beside = line_up(plan.beside, stack)
     if problem := check_weights(plan.weights, bool(beside)):
         raise ConfigError(problem)

@@ -23,6 +23,7 @@ import numpy as np
 
 from ccarena import _core
 from ccarena.configs.spec_files import as_json
+from ccarena.controllers.load import is_python
 from ccarena.core.learned_schemes import specs
 from ccarena.core.reader import read_bytes
 from ccarena.errors import ConfigError
@@ -70,8 +71,8 @@ class Template:
 
 def read_template(
     given: str | type, space: Path | Mapping[str, Any] | None = None, generator: bool = False
-) -> tuple[str, Template]:
-    """Reads a template, and returns its text and what it means.
+) -> Template:
+    """Reads a template: a text, or a class of a file.
 
     `space` has values or ranges of parameters, as `ccarena tune` takes them; with a `generator` a template needs no
     genes. Raises ConfigError or PolicyError.
@@ -87,7 +88,7 @@ def read_template(
     genes: dict[str, Gene] = {name: Number(*ends) for name, ends in ranges.items()}
     genes |= {name: gene_of(each) for name, each in dimensions.items()}
     spec = _spec_of(entrant)
-    if entrant.flow.get("controller", {}).get("type") == "python":
+    if is_python(entrant.flow):
         template = _of_file(bare, entrant, genes)
     elif spec is not None and not genes:
         template = _of_spec(bare, entrant, spec)
@@ -99,7 +100,7 @@ def read_template(
             f'"{text}" has nothing to search: give ranges ({bare}@KEY=LOW:HIGH) or a space, a spec with an action '
             "(SPEC.yaml=0), a class with marked holes (docs/search.md), or a generator"
         )
-    return text, template
+    return template
 
 
 def _text_of(given: str | type) -> str:

@@ -21,7 +21,7 @@ class Delay(ccarena.Controller):
 
 
 class Wary(Delay):
-    """Grows like Reno for two seconds after a queue of three targets, which somebody else has filled."""
+    """Grows like Reno for two seconds after a queueing delay of three targets, which somebody else has caused."""
 
     filled_s = -2.0
 

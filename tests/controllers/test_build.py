@@ -32,6 +32,8 @@ def test_it_says_what_the_module_is(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["build", str(path), "--out", str(tmp_path / "new" / "other.wasm")]) == 0
     assert "next:" not in capsys.readouterr().out
     assert (tmp_path / "new" / "other.wasm").read_bytes() == module.read_bytes()
+    assert main(["build", str(path), "--out", str(tmp_path / "other.txt")]) == 2
+    assert "expected NAME.wasm" in capsys.readouterr().err
     assert main(["schemes", str(module)]) == 0
     assert "constant: Keeps a window." in capsys.readouterr().out
 
@@ -62,10 +64,13 @@ def test_files_of_a_folder_become_one_module_with_one_memory(tmp_path: Path) -> 
 def test_a_compilers_errors_are_shown_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "wrong.c"
     path.write_text(source("int unused;"))
+    assert main(["build", str(path)]) == 0
+    assert "warning: unused variable 'unused'" in capsys.readouterr().err
+    path.write_text(source("int wrong"))
     assert main(["build", str(path)]) == 1
     said = capsys.readouterr().err
     assert f"error: {path} does not compile:" in said
-    assert "wrong.c:" in said and "unused variable 'unused'" in said
+    assert "wrong.c:" in said and "expected ';'" in said
     path.write_text(source("out->window_bytes = cbrt(8);").replace("struct cc", "double cbrt(double);\nstruct cc", 1))
     with pytest.raises(
         ControllerError, match=r"undefined symbol: cbrt(?s:.*)no C library, so cbrt has to be in your sources"

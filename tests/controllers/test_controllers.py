@@ -230,9 +230,15 @@ def test_a_class_that_cannot_be_used_is_refused(bad: str, text: str, said: str) 
 
 def test_a_file_that_is_not_there_or_no_python_is_refused(tmp_path: Path) -> None:
     (tmp_path / "no.py").write_text("def f(:\n")
-    for name, said in (("no", "line 1"), ("absent", "cannot read")):
+    (tmp_path / "ends.py").write_text("import sys\nsys.exit(1)\n")
+    for name, said in (("no", "line 1"), ("absent", "cannot read"), ("ends", "line 2: SystemExit")):
         with pytest.raises(ConfigError, match=said):
             parse(f"{tmp_path}/{name}.py:Mine")
+
+
+def test_a_file_without_a_class_names_those_that_it_has() -> None:
+    with pytest.raises(ConfigError, match=f"name its class: {DELAY}:Delay or {DELAY}:Wary"):
+        parse(str(DELAY))
 
 
 @pytest.mark.parametrize(
@@ -305,6 +311,21 @@ def test_a_class_is_an_entrant_in_python_and_in_scenarios(tmp_path: Path) -> Non
     (row,) = ccarena.run(str(scenario)).flows().to_dict("records")
     assert row["scheme"] == "Delay"
     assert row["goodput_mbps"] > 1
+    (row,) = ccarena.run({"duration_s": 1, "links": [LINK], "flows": [{"scheme": Fixed}]}).flows().to_dict("records")
+    assert row["scheme"] == "Fixed"
+    with pytest.raises(CcarenaError, match="found type; expected a document"):
+        ccarena.run(Fixed)  # type: ignore[arg-type]
+
+
+def test_a_class_named_in_a_scenario_is_beside_it_or_else_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "mine.py").write_text(Path(DELAY).read_text())
+    (tmp_path / "here.py").write_text(Path(DELAY).read_text())
+    scenario = tmp_path / "there" / "scenario.yaml"
+    flows = [{"scheme": "mine.py:Delay@target_ms=9"}, {"scheme": "here.py:Delay"}]
+    scenario.write_text(json.dumps({"duration_s": 0.1, "links": [LINK], "flows": flows}))
+    monkeypatch.chdir(tmp_path)
+    assert list(ccarena.run("there/scenario.yaml").flows()["scheme"]) == ["Delay", "Delay"]
 
 
 def test_a_class_whose_file_changes_is_another_entrant_of_the_leaderboard(bad: str, tmp_path: Path) -> None:

@@ -84,11 +84,20 @@ def test_it_keeps_a_short_queue_and_its_share() -> None:
     assert 40 < alone["rtt_mean_ms"] < 60
 
 
-@pytest.mark.parametrize("name", ["", "9a", "a b", "a/b", "std", "Self", "ack", "x" * 41, "é"])
+@pytest.mark.parametrize("name", ["", "9a", "a b", "a/b", "x" * 41, "é"])
 def test_what_cannot_be_a_name_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="expected 1 to 40 letters, digits"):
         new_controller(name, "rust", tmp_path / "new")
     assert not (tmp_path / "new").exists()
+
+
+def test_names_that_mean_something_in_the_language_are_refused(tmp_path: Path) -> None:
+    for language, names in {"rust": ("std", "Self", "ack", "fn"), "python": ("true", "None", "class")}.items():
+        for name in names:
+            with pytest.raises(ConfigError, match=f"means something else in {language}"):
+                new_controller(name, language, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+    assert new_controller("std", "python", tmp_path / "new").files
 
 
 def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

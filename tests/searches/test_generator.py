@@ -57,7 +57,12 @@ def run(tmp_path: Path, script: str, template: str = "fixed", **changes: Any) ->
 
 def test_programs_that_loop_eat_memory_or_raise_cost_only_themselves(tmp_path: Path) -> None:
     programs = {name: CLASS.replace("BODY", body) for name, body in BODIES.items()}
-    programs |= {"syntax": "class Mine:\n  def on_ack(self ack): pass\n", "empty": "x = 1\n", "import": "1 / 0\n"}
+    programs |= {
+        "exits": f"import sys\nsys.exit(1)\n{CLASS}",
+        "syntax": "class Mine:\n  def on_ack(self ack): pass\n",
+        "empty": "x = 1\n",
+        "import": "1 / 0\n",
+    }
     programs["import"] += CLASS
     lines = [json.dumps({"id": name, "lang": "python", "program": text}) for name, text in programs.items()]
     lines += [json.dumps({"id": "scheme", "lang": "entrant", "program": "cubic"})]
@@ -86,6 +91,7 @@ def test_programs_that_loop_eat_memory_or_raise_cost_only_themselves(tmp_path: P
         "raises": "line 6, in on_ack",
         "silent": "window = nan",
         "syntax": "no Python, line 2",
+        "exits": "line 2: SystemExit",
         "empty": "no class; expected one with a method on_ack",
         "import": "line 1: ZeroDivisionError",
         "unknown": 'did you mean "cubic"?',

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -267,7 +268,7 @@ def test_the_verdict_is_in_the_words_of_trained_policies() -> None:
         ("search copa@delta=0.1:1 --link 5mpbs", 'link "5mpbs"'),
         ("search copa@delta=0.1:1 --link constant --test-link constant", "every one of them is searched"),
         ("search copa@delta=0.1:1 --candidates 5", "3 rungs need 9 at least"),
-        ("search copa@delta=0.1:1 --candidates 0", "candidates = 0: expected 1 to"),
+        ("search copa@delta=0.1:1 --candidates 0", "candidates = 0: expected a whole number, 1 to"),
         ("search copa@delta=0.1:1 --duration-s 0", "duration_s = 0: expected a number above 0"),
         ("search copa@delta=0.1:1 --workers 0", "workers = 0: expected at least 1"),
         ("search copa@delta=0.1:1 --weights powr=1", 'weights: unknown figure "powr"; did you mean "power"?'),
@@ -300,3 +301,14 @@ def test_what_cannot_be_searched_is_said_before_anything_runs(
     assert main(words.split()) == 2
     assert message in capsys.readouterr().err
     assert not Path("runs").exists()
+
+
+def test_arguments_of_another_type_are_refused() -> None:
+    for arguments, message in (
+        ({"template": 5}, "template: found int; expected an entrant's text or a class"),
+        ({"candidates": "9"}, "candidates = '9': expected a whole number"),
+        ({"duration_s": None}, "duration_s = None: expected a number above 0"),
+        ({"links": "constant"}, 'links = "constant": expected a list'),
+    ):
+        with pytest.raises(ConfigError, match=re.escape(message)):
+            ccarena.search(**{"template": "copa@delta=0.1:1", **arguments})
