@@ -418,7 +418,7 @@ EFFECTS: dict[str, dict[str, Case]] = {
     "traces compare": {
         "model": Case("traces compare wifi table.csv", "traces compare cable table.csv"),
         "tables": more("traces compare wifi table.csv", "absent.csv"),
-        "--sessions": more("traces compare wifi table.csv", "--sessions odd"),
+        "--sessions": more("traces compare wifi table.csv", "--sessions even"),
         "--format": more("traces compare wifi table.csv", "--format fcc"),
         "--rate": more("traces compare wifi table.csv", "--rate length"),
         "--unit": more("traces compare wifi table.csv", "--unit kbps"),
@@ -432,7 +432,7 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--no-header": more("traces compare wifi table.csv", "--no-header"),
         "--keep": more("traces compare wifi table.csv", "--keep rate_mbps=12"),
         "--drop": more("traces compare wifi table.csv", "--drop rate_mbps=12"),
-        "--json": more("traces compare wifi table.csv", "--json"),
+        "--json": more("traces compare wifi table.csv --interval-s 60", "--json", whole=True),
     },
     "traces convert": {
         "table": Case(CONVERT, "traces convert absent.csv --out x.trace"),
@@ -545,6 +545,7 @@ STANDING_IN = (
     "ccarena.cc_kernel_bridge.policies.unload",
     "ccarena.commands.kernel.os.execv",
     "ccarena.traces.fetch_sets.fetch_set",
+    "ccarena.traces.compare.compare",
     "ccarena.commands.parity.parity",
 )
 """Where commands hand over."""
