@@ -17,7 +17,7 @@ APPLICATIONS: dict[str, tuple[dict[str, Any], dict[str, float]]] = {
     "poisson": ({"type": "poisson", "load": 0.3, "sizes": 60_000}, {"fct_slowdown_p50": 0.3, "fct_finished": 0.1}),
     "incast": ({"type": "incast", "flows": 5, "size_bytes": 40_000, "every_s": 0.5}, {"fct_slowdown_p50": 0.3}),
     "request_response": (
-        {"type": "request_response", "sizes": 28_960, "think_s": 0.05},
+        {"type": "request_response", "sizes": 30_000, "think_s": 0.05},
         {"fct_slowdown_p50": 0.3, "goodput_mbps": 0.3},
     ),
     "media": (

@@ -81,6 +81,13 @@ impl AppState {
         }
     }
 
+    /// Returns whether segment `seq` of `payload` bytes ends a message, as far as it is written: the PSH flag of Linux.
+    #[inline]
+    #[must_use]
+    pub fn pushes(&self, seq: u32, payload: u32) -> bool {
+        self.needs.acknowledged && (seq + 1 == self.available || u64::from(payload) < self.mss)
+    }
+
     /// Results so far, without arrivals.
     #[must_use]
     pub fn outcome(&self) -> Outcome {

@@ -196,7 +196,7 @@ impl FarEnd {
             hop: 0,
             is_ack: true,
             ecn: Ecn::NotEct,
-            reduced: false,
+            flags: 0,
         };
         self.returning.push_back((now + self.return_delay, packet));
     }

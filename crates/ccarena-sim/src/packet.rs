@@ -35,8 +35,29 @@ pub struct Packet {
     pub is_ack: bool,
     /// ECN code point.
     pub ecn: Ecn,
+    /// Flags of the header: [`REDUCED`](Self::REDUCED), [`PUSH`](Self::PUSH).
+    pub flags: u8,
+}
+
+impl Packet {
     /// The sender has reduced its window for an echo (the CWR flag of RFC 3168 §6.1.2).
-    pub reduced: bool,
+    pub const REDUCED: u8 = 1;
+    /// A message ends here (the PSH flag of RFC 9293 §3.9.1.2).
+    pub const PUSH: u8 = 2;
+
+    /// Returns whether the sender has reduced its window.
+    #[inline]
+    #[must_use]
+    pub fn reduced(&self) -> bool {
+        self.flags & Self::REDUCED != 0
+    }
+
+    /// Returns whether a message ends here.
+    #[inline]
+    #[must_use]
+    pub fn pushed(&self) -> bool {
+        self.flags & Self::PUSH != 0
+    }
 }
 
 impl Item for Packet {

@@ -3,7 +3,8 @@
 //!
 //! Departures: the receive window is followed for what its growth does to acknowledgements, but never limits the sender
 //! (auto-tuning keeps it ahead of the congestion window); RTTs, which a Linux receiver takes from echoed timestamps, are
-//! what the sender knew when it sent the segment. QUIC's acknowledgements report three ranges at most, as TCP's do, and
+//! what the sender knew when it sent the segment. Constant rates are acknowledged as bulk data is, though Linux acknowledges
+//! each of their writes. QUIC's acknowledgements report three ranges at most, as TCP's do, and
 //! become rare with the first round trip that begins after the hundredth packet, not with that packet. Receive offload
 //! merges what arrives within 50 µs, in order or not at all, as a network card does that holds interrupts back for so long.
 
@@ -205,7 +206,7 @@ impl Receiver {
             Signal::Later { packets, .. } => self.later = self.later.wrapping_add(packets),
             signal => self.signal.accumulate(signal),
         }
-        if packet.ecn == Ecn::Ce || packet.reduced {
+        if packet.ecn == Ecn::Ce || packet.reduced() {
             self.hear_congestion(packet);
         }
         if self.window.grow() {
@@ -227,6 +228,10 @@ impl Receiver {
         self.unacknowledged += 1;
         if now.since(self.window.round_start) >= packet.rtt.smoothed {
             self.end_round(now, 0, packet.rtt);
+        }
+        // A reader that has all of a message acknowledges it (`tcp_measure_rcv_mss`, `tcp_cleanup_rbuf`).
+        if packet.pushed() && self.quic.is_none() {
+            return true;
         }
         let mut delay = self.delay;
         if self.unacknowledged >= self.every || !self.delayed || self.quick > 0 || self.reduction_heard {
@@ -336,7 +341,7 @@ impl Receiver {
     /// `tcp_ecn_accept_cwr`, `tcp_data_ecn_check`: a sender whose window has become small waits for acknowledgements.
     #[cold]
     fn hear_congestion(&mut self, packet: &Packet) {
-        if packet.reduced {
+        if packet.reduced() {
             self.echo_congestion = false;
             self.reduction_heard = true;
         }
@@ -455,7 +460,7 @@ mod tests {
             hop: 0,
             is_ack: false,
             ecn: Ecn::NotEct,
-            reduced: false,
+            flags: 0,
         }
     }
 
@@ -538,6 +543,21 @@ mod tests {
         assert_eq!(r.ack_due, Time(9) + DELAYED_ACK);
         assert!(receive(&mut r, &packet(133), Time(9)).is_none());
         assert_eq!(r.ack_due, Time(9) + MERGED);
+    }
+
+    #[test]
+    fn acknowledges_the_end_of_a_message_at_once() {
+        let pushed = |seq| Packet { flags: Packet::PUSH, ..packet_after(seq, 1000) };
+        let mut r = Receiver::new(1448, true, true);
+        for s in 0..60 {
+            receive(&mut r, &packet_after(s, 1000), Time(0));
+        }
+        assert!(receive(&mut r, &packet_after(60, 1000), Time(0)).is_none());
+        assert!(receive(&mut r, &packet_after(61, 1000), Time(0)).is_some());
+        assert_eq!(receive(&mut r, &pushed(62), Time(0)).map(|ack| ack.cumulative), Some(63));
+        // QUIC has no such flag.
+        let mut r = Receiver::quic(1448, QuicAcks::default());
+        assert!(receive(&mut r, &pushed(0), Time(0)).is_none());
     }
 
     #[test]

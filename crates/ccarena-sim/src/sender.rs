@@ -48,6 +48,8 @@ pub struct Emission {
     pub ecn: Ecn,
     /// Mark that tells the receiver of a window reduction (CWR).
     pub reduced: bool,
+    /// Mark that a message ends here (PSH).
+    pub pushed: bool,
 }
 
 /// Options of a sender that are the scenario's business.

@@ -743,6 +743,6 @@ fn packet(e: &Emission, flow: usize, header_bytes: u32, now: Time) -> Packet {
         hop: 0,
         is_ack: false,
         ecn: e.ecn,
-        reduced: e.reduced,
+        flags: (u8::from(e.reduced) * Packet::REDUCED) | (u8::from(e.pushed) * Packet::PUSH),
     }
 }

@@ -249,6 +249,7 @@ impl Sender {
             self.reduction.on_sent();
         }
         let (payload, rtt) = (self.app.segment_bytes(seq), self.rtt.known());
-        Emission { seq, payload, rtt, signal: self.request, ecn, reduced }
+        let pushed = self.app.pushes(seq, payload);
+        Emission { seq, payload, rtt, signal: self.request, ecn, reduced, pushed }
     }
 }

@@ -158,7 +158,7 @@ impl<F: FnMut(bool, u32) -> Fate> Path<F> {
     fn send(&mut self, first: Option<Leaving>) {
         let mut leaving = Vec::new();
         self.sender.send(self.now, first, |emission| leaving.push(emission));
-        for Emission { seq, rtt, signal, .. } in leaving {
+        for Emission { seq, rtt, signal, pushed, .. } in leaving {
             self.free_at = self.free_at.max(self.now) + SERVICE;
             let packet = Packet {
                 arrival: Time::ZERO,
@@ -171,7 +171,7 @@ impl<F: FnMut(bool, u32) -> Fate> Path<F> {
                 hop: 0,
                 is_ack: false,
                 ecn: Ecn::NotEct,
-                reduced: false,
+                flags: u8::from(pushed) * Packet::PUSH,
             };
             self.put(self.free_at + DELAY, true, seq, || Arrival::Data(packet));
         }
