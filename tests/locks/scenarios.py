@@ -50,6 +50,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "cubic without hystart": on("codel", of("cubic", params={"hystart": 0}), CUBIC),
     "ewtcp": on("drophead", of("ewtcp", weight=2), CUBIC),
     "fixed": on("infinite", of("fixed", params={"window": 40}), CUBIC),
+    "gcc": on("droptail", of("gcc"), of("gcc"), service=STEPS),
     "hercules": on("droptail", of("hercules", requirement={"min_mbps": 4, "max_mbps": 8}), CUBIC),
     "illinois": on("red", of("illinois", ecn=True), CUBIC, loss=0.0005),
     "ledbat": on("infinite", of("ledbat"), CUBIC, service=STEPS),
@@ -81,6 +82,11 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "pilot": on("droptail", of("pilot"), CUBIC),
     "pilot on a cellular link": on("infinite", of("pilot"), service=CELLULAR),
     # Transport, applications and topology.
+    "media and video": on(
+        "droptail",
+        of("cubic", app={"type": "media", "key_every_s": 1}),
+        of("bbr", app={"type": "video", "chunk_s": 1, "buffer_s": 5}),
+    ),
     "short transfers": on("droptail", of("reno", **SHORT), of("bbr", app={"type": "cbr", "rate_mbps": 2})),
     "on and off": on(
         "fq_codel",

@@ -4,9 +4,9 @@
 //! Departures: the receive window is followed for what its growth does to acknowledgements, but never limits the sender
 //! (auto-tuning keeps it ahead of the congestion window); RTTs, which a Linux receiver takes from echoed timestamps, are
 //! what the sender knew when it sent the segment. Constant rates are acknowledged as bulk data is, though Linux acknowledges
-//! each of their writes. QUIC's acknowledgements report three ranges at most, as TCP's do, and
-//! become rare with the first round trip that begins after the hundredth packet, not with that packet. Receive offload
-//! merges what arrives within 50 µs, in order or not at all, as a network card does that holds interrupts back for so long.
+//! each of their writes. QUIC's acknowledgements report three ranges at most, as TCP's do, and become rare with the first
+//! round trip that begins after the hundredth packet, not with that packet. Receive offload merges what arrives within
+//! 50 µs, in order or not at all, as a network card does that holds interrupts back for so long.
 
 use ccarena_cc::{Dur, Signal, Time};
 use ccarena_net::Ecn;

@@ -34,6 +34,7 @@ pub mod cubic;
 pub(crate) mod cwnd;
 pub mod ewtcp;
 pub mod fixed;
+pub mod gcc;
 pub mod hercules;
 pub mod illinois;
 pub mod ledbat;
@@ -61,6 +62,7 @@ pub const ALL: &[crate::scheme::Scheme] = &[
     cubic::SCHEME,
     ewtcp::SCHEME,
     fixed::SCHEME,
+    gcc::SCHEME,
     hercules::SCHEME,
     illinois::SCHEME,
     ledbat::SCHEME,
