@@ -116,9 +116,7 @@ impl ConditionsSpec {
         match &self.source {
             Source::File(_) => None,
             Source::Model { mean: Some(mean), .. } => Some(*mean),
-            Source::Model { name, .. } => {
-                link_models::find(name).ok().map(|model| Rate::from_mbps(model.mean_mbps()))
-            }
+            Source::Model { name, .. } => link_models::find(name).ok().map(|model| Rate::from_mbps(model.mean_mbps())),
         }
     }
 }

@@ -10,8 +10,7 @@ const NO_GRANTS: (f64, f64) = (0.0, 0.0);
 
 /// Rate and latency change at 12, 27, 42 and 57 s of every minute, on two continents at once (Mohan et al., section 5).
 /// Ma et al. (INFOCOM 2023) and LeoCC (SIGCOMM 2025) see bursts of loss there.
-const STARLINK: Reallocation =
-    Reallocation { every_s: 15.0, delay_ms: 3.3, gap_s: 0.3, gap_rate: 0.05, gap_loss: 0.2 };
+const STARLINK: Reallocation = Reallocation { every_s: 15.0, delay_ms: 3.3, gap_s: 0.3, gap_rate: 0.05, gap_loss: 0.2 };
 /// The example recording of LeoCC's replayer: least delay 7 to 11 ms by period, median 1 to 2 ms above it.
 const STARLINK_DELAY: Delay = Delay { base_ms: (8.0, 30.0), jitter_ms: 1.0, grant_ms: (0.0, 1.33) };
 /// Loss that LeoCC's replayer sets after its measurements; 0.01 % in the other direction, as in [`state`].
