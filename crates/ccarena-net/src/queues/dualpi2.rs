@@ -14,7 +14,9 @@
 //! Departures:
 //!
 //! - From the RFC's pseudocode, as Linux: marks are drawn at random, each by itself, and not by adding probabilities up
-//!   (`recur`); the default is a step and not a ramp; the step acts however short the L queue is.
+//!   (`recur`), and the default is a step and not a ramp.
+//! - From Linux, as the RFC: the step spares a packet behind which none waits (Linux: `min_qlen_step` 0). On slow links
+//!   it would mark almost all that wait for a classic packet, and scalable flows would get less than their share.
 //! - From Linux: sizes are IP bytes, so that the two full packets up to which nothing is marked at random (`must_drop`)
 //!   are 3000 bytes; probabilities are floating-point numbers; there is a limit in packets or bytes and none of memory. The
 //!   credit of the scheduler begins anew once the last packet has left, not at the next attempt to take one.
@@ -86,10 +88,10 @@ pub const DISCIPLINE: Discipline = Discipline {
         },
         Param {
             name: "step_packets",
-            default: 0.0,
+            default: 1.0,
             min: 0.0,
             max: 1e6,
-            doc: "packets that must wait behind one for step or ramp to mark it, lest slow links always mark (§A.1: Th_len)",
+            doc: "packets that must wait behind one for step or ramp to mark it, lest slow links always mark (§A.1: Th_len; Linux: 0)",
         },
         Param {
             name: "classic_percent",
