@@ -11,6 +11,7 @@ import ccarena
 from ccarena.configs import load_config
 from ccarena.envs import LearnedVectorEnv
 from ccarena.errors import ConfigError, ScenarioError
+from ccarena.eval.heldout.oracle import one_rtt_late
 from ccarena.scenarios.tables import flow_rows
 
 WIFI = {"type": "wifi", "rate_mbps": 60, "packets": 16, "busy_us": 300}
@@ -37,6 +38,9 @@ def test_a_full_queue_uses_the_capacity_and_no_more(name: str) -> None:
     assert (np.diff(times.astype(np.int64)) >= 0).all()
     mbps = of_link["capacity_bytes"] * 8 / 8e6
     assert mbps == pytest.approx(20, rel=1e-3) if name != "wifi" else 20 < mbps < 60
+    # The oracle that knows the capacity, one round trip late, stands on it as on any other.
+    bound = one_rtt_late(of_link["capacity_mbps"], 10, 20)
+    assert bound.utilisation > 0.98 and bound.queueing_delay_mean_ms < 5
 
 
 def test_wifi_sends_aggregates_and_granted_data_leaves_slot_by_slot() -> None:
