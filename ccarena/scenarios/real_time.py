@@ -264,6 +264,6 @@ def _fastest_mbps(link: Mapping[str, Any]) -> tuple[float, str]:
     if "rate_mbps" in service:  # of a medium
         return service["rate_mbps"], "service.rate_mbps"
     if "rate" in service:
-        rate_mbps, field = _fastest_mbps({"service": service["rate"]})
+        rate_mbps, field = _fastest_mbps({**link, "service": service["rate"]})
         return rate_mbps, field.replace("service.", "service.rate.")
     return 0.0, kind  # the generator's presets are all of cellular rates

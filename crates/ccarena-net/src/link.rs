@@ -188,7 +188,7 @@ impl<T: Carried> Link<T> {
         let seed = derive(scenario.seed, Purpose::Service, index as u64);
         let (conditions, keeps_order) = conditions::of_link(scenario, index, recordings)?;
         let mut service = match conditions.rates {
-            Some(rates) => Service::stepped(rates),
+            Some(rates) => Service::replaying(&spec.service, rates, seed),
             None => Service::new(&spec.service, seed, scenario.duration, |file| recordings.trace(file))?,
         };
         if let Some(shaper) = spec.shaper {

@@ -60,6 +60,18 @@ pub enum ServiceSpec {
     Access(AccessSpec),
 }
 
+impl ServiceSpec {
+    /// Returns whether its rates are those of the link's conditions trace.
+    #[must_use]
+    pub fn replays_conditions(&self) -> bool {
+        match self {
+            Self::Conditions => true,
+            Self::Access(access) => *access.rate == Self::Conditions,
+            _ => false,
+        }
+    }
+}
+
 impl Default for ServiceSpec {
     fn default() -> Self {
         Self::Constant(Rate(48_000_000))
@@ -79,7 +91,7 @@ pub enum ServiceError {
     #[error("{0}")]
     Preset(String),
     /// The rate of a medium is not known for all time.
-    #[error("the rate of a medium is a service of another type; expected constant, steps or random_steps")]
+    #[error("the rate of a medium is a service of another type; expected constant, steps, random_steps or conditions")]
     Medium,
 }
 
@@ -141,10 +153,7 @@ impl Service {
                 let seed = own.unwrap_or_else(|| rng::derive(seed, rng::Purpose::Cellular, 0));
                 Self::trace(&Trace::from_ms(cellular::generate(found, duration, seed), preset)?, *offset)
             }
-            ServiceSpec::Access(AccessSpec { kind, params, rate }) => {
-                let stream = rng::Stream::new(seed, rng::Purpose::Access, 0);
-                Self(Kind::Access(Box::new(AnyAccess::new(*kind, params, rates(rate, seed)?, stream))))
-            }
+            ServiceSpec::Access(access) => Self::access(access, rates(&access.rate, seed)?, seed),
         })
     }
 
@@ -172,6 +181,20 @@ impl Service {
         let Kind::Steps(levels) = &mut self.0 else { return false };
         levels.follow(now, rate, start);
         true
+    }
+
+    /// The service that `spec` describes, with the `rates` of the link's conditions trace.
+    #[must_use]
+    pub fn replaying(spec: &ServiceSpec, rates: Stepped<Rate>, seed: u64) -> Self {
+        match spec {
+            ServiceSpec::Access(access) => Self::access(access, AnySource::Steps(rates), seed),
+            _ => Self::stepped(rates),
+        }
+    }
+
+    fn access(spec: &AccessSpec, rates: AnySource, seed: u64) -> Self {
+        let stream = rng::Stream::new(seed, rng::Purpose::Access, 0);
+        Self(Kind::Access(Box::new(AnyAccess::new(spec.kind, &spec.params, Levels::new(rates), stream))))
     }
 
     /// A rate uniform in `min`..=`max`, redrawn every `period` (at least 1 µs) from time zero on.
@@ -283,15 +306,15 @@ impl Service {
 }
 
 /// Returns the rates of a medium.
-fn rates(spec: &ServiceSpec, seed: u64) -> Result<Levels<AnySource>, ServiceError> {
-    Ok(Levels::new(match spec {
+fn rates(spec: &ServiceSpec, seed: u64) -> Result<AnySource, ServiceError> {
+    Ok(match spec {
         ServiceSpec::Constant(rate) => AnySource::Constant(Constant(*rate)),
         ServiceSpec::Steps(steps) => AnySource::Steps(listed(steps)),
         ServiceSpec::RandomSteps { min, max, period } => {
             AnySource::RandomSteps(RandomSteps::new(*min, *max, *period, seed))
         }
         _ => return Err(ServiceError::Medium),
-    }))
+    })
 }
 
 /// Returns the bytes that `capacity` gives in [`from`, `to`) if each window of time, of length `window`, has `most` at most;

@@ -65,6 +65,10 @@ fn links() -> Vec<Value> {
             &cellular,
             json!({"conditions": {"file": recorded("delays", DELAYS), "offset_ms": 70}, "delay_ms": 5, "loss": 0.001}),
         ),
+        one(
+            &json!({"type": "wifi", "rate": {"type": "conditions"}, "packets": 8}),
+            json!({"conditions": {"file": recorded("all", ALL), "offset_ms": 300}, "delay_ms": 3}),
+        ),
         one(&constant, json!({"reorder": {"probability": 0.05, "late_ms": 4}})),
         one(&constant, json!({"policer": {"rate_mbps": 8, "burst_bytes": 20000}, "loss": 0.001})),
         one(

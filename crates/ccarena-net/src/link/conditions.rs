@@ -9,7 +9,7 @@ use crate::link_models::{self, Row};
 use crate::losses::LossSpec;
 use crate::rng::{Purpose, Stream};
 use crate::scenario::Scenario;
-use crate::service::{ServiceError, ServiceSpec};
+use crate::service::ServiceError;
 use crate::stepped::Stepped;
 
 /// Length of a model's trace in a run that lasts longer, which repeats it: an hour.
@@ -36,8 +36,11 @@ pub(super) fn of_link(
         }
     };
     let refuse = |what: String| Err(ServiceError::Conditions(format!("{name}: {what}")));
-    match (&conditions.rates, link.service == ServiceSpec::Conditions) {
-        (Some(_), false) => return refuse("the trace has rates; expected a link without `service`".into()),
+    match (&conditions.rates, link.service.replays_conditions()) {
+        (Some(_), false) => {
+            let expected = "a link without `service`, or a medium with `rate: {type: conditions}`";
+            return refuse(format!("the trace has rates; expected {expected}"));
+        }
         (None, true) => {
             return refuse("the trace has no column rate_mbps; expected one, or `service` beside it".into());
         }
@@ -123,6 +126,7 @@ mod tests {
         for (text, link) in [
             (ALL, json!({"delay_ms": 20})),
             (ALL, json!({"delay_ms": 20, "service": {"type": "conditions"}, "loss": 0, "jitter_ms": 1})),
+            (ALL, json!({"delay_ms": 20, "service": {"type": "grants", "rate": {"type": "conditions"}}})),
             (delays, json!({"delay_ms": 10, "service": constant, "loss": 0.1})),
             (losses, json!({"service": constant})),
         ] {
@@ -130,6 +134,11 @@ mod tests {
         }
         for (text, link, expected) in [
             (ALL, json!({"service": constant}), "a.csv: the trace has rates; expected a link without `service`"),
+            (
+                ALL,
+                json!({"delay_ms": 20, "service": {"type": "wifi", "rate_mbps": 5}}),
+                "a.csv: the trace has rates; expected a link without `service`",
+            ),
             (delays, json!({"delay_ms": 10}), "a.csv: the trace has no column rate_mbps; expected one, or `service`"),
             (ALL, json!({"delay_ms": 20, "loss": 0.1}), "a.csv: the trace has losses; expected a link without `loss`"),
             (ALL, json!({"delay_ms": 30}), "a.csv: the trace has delays, the least of 20 ms; expected"),

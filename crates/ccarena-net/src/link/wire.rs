@@ -151,8 +151,13 @@ impl Wire {
     /// arrival of the one before it.
     #[inline]
     pub fn arrival(&mut self, now: Time, previous: impl FnOnce() -> Option<Time>) -> Time {
-        match &mut self.late {
+        match self.late.as_deref_mut() {
             None => now + self.delay,
+            // Jitter alone is common; questions about the others show in the simulator's rate.
+            Some(Late { varies: None, jitter: Some((mean, stream)), wakes: None }) => {
+                let at = now + self.delay + Dur(stream.exponential(*mean) as u64);
+                previous().map_or(at, |p| p.max(at))
+            }
             Some(late) => late.arrival(now, self.delay, previous),
         }
     }

@@ -105,7 +105,7 @@ fn service_of(o: &Object<'_>, conditions: bool) -> Result<ServiceSpec> {
         None if conditions => Ok(ServiceSpec::Conditions),
         None => service(&o.require("service", "the link's service, such as {type: constant, rate_mbps: 48}")?),
         Some(at) => match service(&at)? {
-            ServiceSpec::Conditions if !conditions => {
+            given if given.replays_conditions() && !conditions => {
                 at.fail("`conditions: {file: ...}` on the link, whose rates these are")
             }
             given => Ok(given),

@@ -374,6 +374,11 @@ fn impossible_values_are_refused() {
         ),
         (
             "/links/0/service",
+            json!({"type": "grants", "rate": {"type": "conditions"}}),
+            "links[0].service: got {\"rate\":{\"type\":\"conditions\"},\"type\":\"grants\"}; expected `conditions: {file",
+        ),
+        (
+            "/links/0/service",
             json!({"type": "grants", "rate_mbps": 9, "rate": {"type": "constant", "rate_mbps": 9}}),
             "links[0].service.rate: got {\"rate_mbps\":9,\"type\":\"constant\"}; expected either `rate_mbps` or `rate`",
         ),

@@ -122,9 +122,13 @@ pub fn access(at: &At<'_>, name: &str, o: &Object<'_>) -> Result<AccessSpec> {
 
 /// Reads the rate of a medium, which is known for all time.
 fn medium(at: &At<'_>) -> Result<ServiceSpec> {
-    match super::service(at)? {
-        spec @ (ServiceSpec::Constant(_) | ServiceSpec::Steps(_) | ServiceSpec::RandomSteps { .. }) => Ok(spec),
-        _ => at.fail("a service of type constant, steps or random_steps"),
+    let spec = super::service(at)?;
+    match spec {
+        ServiceSpec::Constant(_)
+        | ServiceSpec::Steps(_)
+        | ServiceSpec::RandomSteps { .. }
+        | ServiceSpec::Conditions => Ok(spec),
+        _ => at.fail("a service of type constant, steps, random_steps or conditions"),
     }
 }
 

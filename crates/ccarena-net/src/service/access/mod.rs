@@ -51,8 +51,8 @@ pub struct AccessSpec {
     pub kind: Kind,
     /// Parameters, complete.
     pub params: Params,
-    /// Rate of the medium: a [constant](ServiceSpec::Constant), [steps](ServiceSpec::Steps) or
-    /// [random steps](ServiceSpec::RandomSteps).
+    /// Rate of the medium: a [constant](ServiceSpec::Constant), [steps](ServiceSpec::Steps),
+    /// [random steps](ServiceSpec::RandomSteps) or that of the link's [conditions trace](ServiceSpec::Conditions).
     pub rate: Box<ServiceSpec>,
 }
 
