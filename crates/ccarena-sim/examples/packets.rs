@@ -22,6 +22,7 @@ use ccarena_cc::{Dur, PolicySpec, Rate, Time, all_schemes};
 use ccarena_net::ServiceSpec;
 use ccarena_net::queues::{Limit, QueueSpec};
 use ccarena_net::scenario::{Flow, Link, Scenario};
+use ccarena_net::service::access::{AccessSpec, Kind};
 use ccarena_sim::{Files, Sim};
 use serde_json::{Value, json};
 
@@ -281,7 +282,7 @@ impl Sheet {
         if let (Goal::OfCase(other, share), true) = (goal, self.rates.contains_key(goal.other())) {
             let cost = self.rates[*other] / rate;
             println!(
-                "{:<48} {cost:8.2} times that of \"{other}\" (target {:.0})",
+                "{:<48} {cost:8.2} times that of \"{other}\" (target {:.1})",
                 "  its cost per packet",
                 1.0 / share
             );
@@ -347,6 +348,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 scheme.learned.then_some(PolicySpec::Constant(vec![if scheme.name == "aurora" { 0.1 } else { 0.0 }]));
             let rate = measure(&case, 1_000_000, &heap)?;
             sheet.rate(&format!("scheme-{}", scheme.name), &name, rate, &Goal::None, Some(scheme.name))?;
+        }
+    }
+    for &kind in Kind::ALL {
+        let medium = kind.description().name;
+        let name = format!("1 cubic, {medium} of 100 Mbit/s, 20 ms, 1 BDP of buffer");
+        if wanted(&name) {
+            let rate = ServiceSpec::Constant(Rate::from_mbps(100.0));
+            let service = AccessSpec::new(kind, &BTreeMap::new(), rate).map_err(|refusal| refusal.expected)?;
+            let case = scenario(ServiceSpec::Access(service), Limit::Bdp(1.0), 10, 1, "cubic");
+            let rate = measure(&case, 1_000_000, &heap)?;
+            sheet.rate(&format!("medium-{medium}"), &name, rate, &Goal::OfCase(REFERENCE, 1.0 / 1.3), None)?;
         }
     }
     let name = "2 wcc-ai, 10 Gbit/s: computing for 10 s";

@@ -11,6 +11,7 @@ use ccarena_net::series::Series;
 use ccarena_net::{Demand, Limits, ResourceError, ServiceError};
 
 use crate::app::AppState;
+use crate::far_end::Recorder;
 use crate::files::Files;
 use crate::receiver::Receiver;
 use crate::sender::{Sender, SenderOptions};
@@ -144,13 +145,17 @@ fn build_flow(
     flow.far_end.return_path = planned.return_path.iter().map(|&l| l as u32).collect();
     flow.base_rtt = scenario.base_rtt(planned);
     flow.far_end.return_delay = scenario.return_delay(planned);
-    flow.far_end.progress = planned.app.needs().arrivals.then(Vec::new);
     flow.far_end.header_bytes = planned.header_bytes;
     flow.far_end.ack_bytes = planned.ack_bytes;
     flow.start = planned.start;
     flow.stop = planned.stop.unwrap_or(Time::NEVER);
     flow.settings = planned.settings();
-    flow.far_end.series = scenario.record.series.then(|| Series::new(scenario.record.bin, scenario.duration));
+    let recorder = Recorder {
+        series: scenario.record.series.then(|| Series::new(scenario.record.bin, scenario.duration)),
+        progress: planned.app.needs().arrivals.then(Vec::new),
+    };
+    let any = recorder.series.is_some() || recorder.progress.is_some();
+    flow.far_end.recorder = any.then(|| Box::new(recorder));
     flow.log = scenario.record.transmissions.then(Box::default);
     flow.reports = (decider.is_some() && scenario.record.reports).then(Vec::new);
     flow.decider = decider;

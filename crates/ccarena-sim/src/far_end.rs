@@ -42,12 +42,35 @@ pub struct FarEnd {
     held: VecDeque<(Time, Packet)>,
     /// IP bytes of what the receiver has taken, if that arrives before the run's end.
     pub(crate) wire_bytes: u64,
-    /// Series of what reached the receiver per bin, if it is kept.
-    pub(crate) series: Option<Series<FlowBin>>,
-    /// Times by which the receiver had all segments before a number, if the application needs arrivals.
-    pub(crate) progress: Option<Vec<(Time, u64)>>,
+    /// Recordings of what reached the receiver; most runs keep none.
+    pub(crate) recorder: Option<Box<Recorder>>,
     /// Time at which the last data segment reached, or will reach, the receiver.
     pub(crate) last_arrival: Time,
+}
+
+/// Recordings at a receiver.
+#[derive(Default)]
+pub struct Recorder {
+    /// Series of what reached it per bin, if it is kept.
+    pub(crate) series: Option<Series<FlowBin>>,
+    /// Times by which it had all segments before a number, if the application needs arrivals.
+    pub(crate) progress: Option<Vec<(Time, u64)>>,
+}
+
+impl Recorder {
+    /// Records that `gained` arrived at `at`, and that the receiver then had all segments before `next`.
+    #[inline(never)]
+    fn receive(&mut self, at: Time, gained: FlowBin, next: Option<u64>) {
+        if let Some(bin) = self.series.as_mut().and_then(|series| series.at(at)) {
+            bin.wire_bytes += gained.wire_bytes;
+            bin.payload_bytes += gained.payload_bytes;
+        }
+        if let (Some(progress), Some(next)) = (&mut self.progress, next) {
+            if progress.last().is_none_or(|last| last.1 < next) {
+                progress.push((at, next));
+            }
+        }
+    }
 }
 
 impl FarEnd {
@@ -68,8 +91,7 @@ impl FarEnd {
             returning: VecDeque::new(),
             held: VecDeque::new(),
             wire_bytes: 0,
-            series: None,
-            progress: None,
+            recorder: None,
             last_arrival: Time::ZERO,
         }
     }
@@ -95,15 +117,10 @@ impl FarEnd {
                 self.return_ack(packet.flow, &ack, at);
             }
         }
-        if let Some(bin) = self.series.as_mut().and_then(|s| s.at(at)) {
-            bin.wire_bytes += u64::from(packet.bytes);
-            bin.payload_bytes += self.receiver.goodput_bytes - before;
-        }
-        if let Some(progress) = self.progress.as_mut().filter(|_| at < end) {
-            let next = u64::from(self.receiver.next());
-            if progress.last().is_none_or(|last| last.1 < next) {
-                progress.push((at, next));
-            }
+        if let Some(recorder) = &mut self.recorder {
+            let payload_bytes = self.receiver.goodput_bytes - before;
+            let next = (at < end).then(|| self.receiver.next().into());
+            recorder.receive(at, FlowBin { wire_bytes: packet.bytes.into(), payload_bytes }, next);
         }
     }
 

@@ -33,6 +33,9 @@ impl Sim {
         let flow = &mut self.flows[index];
         let stats = flow.sender.stats;
         let seen = stats.rtt_count > 0;
+        let recorder = flow.far_end.recorder.as_deref_mut();
+        let (series, progress) = recorder.map_or((None, None), |r| (r.series.take(), r.progress.as_deref()));
+        let app = flow.sender.app.outcome_with(progress.unwrap_or_default()).into();
         let error = flow.sender.controller().failure().map(|reason| scenario.gave_up(index, reason));
         FlowResult {
             sent_packets: stats.sent,
@@ -49,10 +52,10 @@ impl Sim {
             rtt_min_ms: seen.then(|| flow.sender.min_rtt().as_millis_f64()),
             rtt_mean_ms: seen.then(|| stats.rtt_sum.as_millis_f64() / stats.rtt_count as f64),
             error,
-            app: flow.sender.app.outcome_with(flow.far_end.progress.as_deref().unwrap_or_default()).into(),
+            app,
             decisions: flow.decisions,
             observations_outside: flow.outside.share(),
-            series: flow.far_end.series.take().map(|series| series.bins),
+            series: series.map(|series| series.bins),
             transmissions: flow.log.take().map(|log| *log),
             reports: flow.reports.take().map(|values| Rows { values, width }),
             ..FlowResult::new(scenario, index)

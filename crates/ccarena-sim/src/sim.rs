@@ -88,7 +88,7 @@ impl Flow {
     /// Returns the series of what reached the receiver per bin, if it is kept.
     #[must_use]
     pub fn series(&self) -> Option<&Series<FlowBin>> {
-        self.far_end.series.as_ref()
+        self.far_end.recorder.as_ref().and_then(|recorder| recorder.series.as_ref())
     }
 
     /// The links that packets like `packet` cross.

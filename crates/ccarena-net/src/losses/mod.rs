@@ -173,7 +173,12 @@ impl Losses {
     #[inline(always)]
     pub fn loses(&mut self, now: Time) -> bool {
         let out = self.outages.as_mut().is_some_and(|outages| outages.is_off(now));
-        out || self.process.as_mut().is_some_and(|process| process.loses(now))
+        out || match &mut self.process {
+            // The commonest; a choice among all kinds shows in the simulator's rate.
+            Some(AnyProcess::Independent(process)) => process.loses(now),
+            Some(process) => process.loses(now),
+            None => false,
+        }
     }
 }
 
