@@ -42,7 +42,7 @@ impl From<Heard> for Signal {
 
 #[derive(Arbitrary, Debug)]
 enum Event {
-    Ack { packets: u8, rtt_us: Option<u32>, limited: bool, rate_us: Option<u32>, state: u8, signal: Heard },
+    Ack { packets: u8, marked: u8, rtt_us: Option<u32>, limited: bool, rate_us: Option<u32>, state: u8, signal: Heard },
     PacketAcked(u64),
     PacketLost(u64),
     Loss { packets: u8, new_episode: bool, ecn: bool },
@@ -63,6 +63,7 @@ fuzz_target!(|input: Input| {
         initial_window: input.initial_window.max(1).into(),
         weight: f64::from(input.weight_thousandths) / 1e3,
         requirement,
+        feedback: scheme.feedback,
         ..Config::default()
     };
     let Ok(mut controller) = build(scheme.name, &config) else { return };
@@ -80,7 +81,7 @@ fuzz_target!(|input: Input| {
             snd_nxt: una + in_flight.0,
         };
         match event {
-            Event::Ack { packets, rtt_us, limited, rate_us, state, signal } => {
+            Event::Ack { packets, marked, rtt_us, limited, rate_us, state, signal } => {
                 let acked = Bytes(u64::from(packets) * MSS);
                 let rtt = rtt_us.map(|us| Dur::from_micros(u64::from(us) + 1));
                 min_rtt = min_rtt.min(rtt.unwrap_or(Dur::MAX));
@@ -105,6 +106,7 @@ fuzz_target!(|input: Input| {
                     snd_nxt: una + in_flight.0,
                     cwnd_limited: limited,
                     recovery: states[usize::from(state) % states.len()],
+                    ecn_ce: marked.into(),
                     signal: signal.into(),
                     ..AckInfo::default()
                 });

@@ -117,12 +117,14 @@ pub struct TransportNeeds {
     /// A paced segment leaves by itself, and the newest rate says how long after the one before it. A transport that
     /// paces in bursts, each with the rate of its beginning, may leave it at that.
     pub paces_each: bool,
+    /// Packets leave as ECT(1), and so enter queues for Low Latency, Low Loss and Scalable throughput (RFC 9331 §4).
+    pub l4s: bool,
 }
 
 impl TransportNeeds {
     /// The needs of a scheme whose window moves as Linux's TCP moves it: acknowledgements and losses only.
     pub const WINDOW: Self =
-        Self { every_segment: false, rate_samples: false, owns_recovery: false, paces_each: false };
+        Self { every_segment: false, rate_samples: false, owns_recovery: false, paces_each: false, l4s: false };
 }
 
 impl TransportNeeds {
@@ -134,6 +136,7 @@ impl TransportNeeds {
             rate_samples: self.rate_samples || other.rate_samples,
             owns_recovery: self.owns_recovery || other.owns_recovery,
             paces_each: self.paces_each || other.paces_each,
+            l4s: self.l4s || other.l4s,
         }
     }
 }
@@ -141,7 +144,7 @@ impl TransportNeeds {
 impl Default for TransportNeeds {
     /// Everything is reported, and the transport steers recovery.
     fn default() -> Self {
-        Self { every_segment: true, rate_samples: true, owns_recovery: false, paces_each: false }
+        Self { every_segment: true, rate_samples: true, ..Self::WINDOW }
     }
 }
 

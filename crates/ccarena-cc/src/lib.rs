@@ -12,6 +12,7 @@ pub mod build_error;
 pub mod controller;
 pub mod decider;
 pub mod events;
+pub mod feedback;
 pub mod learned;
 pub mod param;
 pub mod policy;
@@ -31,6 +32,7 @@ pub use controller::{
 };
 pub use decider::{BindError, Decider, FlowError, Outside, Policies, PolicySpec};
 pub use events::{AckInfo, LossInfo, RateSample, RecoveryState, SentInfo};
+pub use feedback::Feedback;
 pub use learned::{Interface, LearnedController, Spec};
 pub use param::Param;
 pub use registry::{BuildError, build, find, schemes as all_schemes};

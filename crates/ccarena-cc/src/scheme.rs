@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::build_error::{BuildError, nearest};
 use crate::controller::Controller;
+use crate::feedback::Feedback;
 use crate::param::Param;
 use crate::rules::Rules;
 use crate::types::{Rate, Requirement};
@@ -28,6 +29,8 @@ pub struct Scheme {
     pub requirement: bool,
     /// The scheme that it does exactly as, with default parameters and weight 1; boards have one of the two.
     pub alias_of: Option<&'static str>,
+    /// Feedback of marks that it needs; with less it does as the scheme that it falls back to.
+    pub feedback: Feedback,
     /// Builds one; `config.params` are complete and within bounds.
     pub build: fn(&Config) -> Box<dyn Controller>,
 }
@@ -53,6 +56,8 @@ pub struct Config {
     pub weight: f64,
     /// Requirement for Hercules; none if the application has none.
     pub requirement: Option<Requirement>,
+    /// Feedback of marks that the connection has.
+    pub feedback: Feedback,
     /// Scheme parameters by name.
     pub params: BTreeMap<String, f64>,
     /// Rules for a scheme that runs a rule file.
@@ -80,6 +85,7 @@ impl Default for Config {
             header_bytes: 52,
             weight: 1.0,
             requirement: None,
+            feedback: Feedback::None,
             params: BTreeMap::new(),
             rules: None,
         }

@@ -14,7 +14,8 @@ fn config(scheme: &Scheme, fractions: &[f64], slow_start: bool, initial_window: 
     let weight = 0.501 + 20.0 * fractions[0];
     let min = Rate::from_mbps(100.0 * fractions[1]);
     let requirement = (fractions[2] > 0.3).then(|| Requirement { min, max: min + Rate::from_mbps(1.0 + fractions[3]) });
-    Config { params, slow_start, initial_window, seed: 5, weight, requirement, ..Config::default() }
+    let feedback = scheme.feedback;
+    Config { params, slow_start, initial_window, seed: 5, weight, requirement, feedback, ..Config::default() }
 }
 
 proptest! {

@@ -258,7 +258,7 @@ impl PythonController {
             every_segment: methods.on_sent.is_some(),
             rate_samples: true,
             owns_recovery: owns,
-            paces_each: false,
+            ..TransportNeeds::WINDOW
         };
         let mut made = Self {
             methods,

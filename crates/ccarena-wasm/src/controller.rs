@@ -74,7 +74,7 @@ impl WasmController {
             every_segment: about.every_segment && functions.sent.is_some(),
             rate_samples: about.rate_samples,
             owns_recovery: about.owns_recovery,
-            paces_each: false,
+            ..TransportNeeds::WINDOW
         };
         let mut made = Self {
             instance,

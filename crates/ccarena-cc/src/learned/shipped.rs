@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use super::Spec;
+use crate::feedback::Feedback;
 use crate::param::Param;
 use crate::scheme::Scheme;
 
@@ -73,6 +74,7 @@ fn scheme(spec: &'static Spec, build: fn(&crate::Config) -> Box<dyn crate::Contr
         weight_above: spec.weight_above(),
         requirement: spec.takes_requirement(),
         alias_of: None,
+        feedback: Feedback::None,
         build,
     }
 }

@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use super::cubic::Cubic;
 use crate::controller::{Controller, RouterAssisted, TransportNeeds};
 use crate::events::{AckInfo, LossInfo, SentInfo};
+use crate::feedback::Feedback;
 use crate::scheme::{Config, Scheme};
 use crate::signal::Signal;
 use crate::types::{Bytes, Dur, Time};
@@ -32,6 +33,7 @@ pub const SCHEME: Scheme = Scheme {
     weight_above: None,
     requirement: false,
     alias_of: None,
+    feedback: Feedback::None,
     build: |config| Box::new(Abc::new(config)),
 };
 

@@ -7,6 +7,7 @@
 use super::cwnd::Cwnd;
 use crate::controller::{Adjustable, Controller, Extrapolated, Extrapolation, FlowSetting};
 use crate::events::{AckInfo, LossInfo};
+use crate::param::Param;
 use crate::scheme::Config;
 use crate::types::Time;
 
@@ -28,17 +29,29 @@ pub(crate) const DECREASE: Steps = |a| (ONE, a);
 /// AI = a, MD = 1/(2a).
 pub(crate) const BOTH: Steps = |a| (a, a);
 
+/// Parameter of Alternative Backoff with ECN (RFC 8511).
+pub(crate) const ABE: Param = Param {
+    name: "abe",
+    default: 0.0,
+    min: 0.0,
+    max: 1.0,
+    doc: "1: a mark takes less of the window than a loss (Alternative Backoff with ECN, RFC 8511)",
+};
+/// Part of the window that a mark leaves with it (RFC 8511 §3.1).
+const ABE_LEAVES: (u64, u64) = (4, 5);
+
 /// Additive increase, multiplicative decrease.
 pub(crate) struct Aimd {
     cwnd: Cwnd,
     steps: Steps,
     increase: u64,
     divisor: u64,
+    abe: bool,
 }
 
 impl Aimd {
     pub(crate) fn new(config: &Config, steps: Steps) -> Self {
-        let mut aimd = Self { cwnd: Cwnd::new(config), steps, increase: ONE, divisor: ONE };
+        let mut aimd = Self { cwnd: Cwnd::new(config), steps, increase: ONE, divisor: ONE, abe: config.param(ABE.name) >= 0.5 };
         aimd.weigh(config.weight);
         aimd
     }
@@ -66,7 +79,8 @@ impl Controller for Aimd {
 
     fn on_loss(&mut self, loss: &LossInfo) {
         if loss.new_episode {
-            self.cwnd.reduce(self.reduced());
+            let marked = u64::from(self.cwnd.segments()) * ABE_LEAVES.0 / ABE_LEAVES.1;
+            self.cwnd.reduce(if self.abe && loss.ecn { marked as u32 } else { self.reduced() });
         }
     }
 

@@ -31,6 +31,7 @@ use self::startup::FullPipe;
 use self::window::Window;
 use crate::controller::{Controller, TransportNeeds};
 use crate::events::{AckInfo, LossInfo, RateSample, SentInfo};
+use crate::feedback::Feedback;
 use crate::param::Param;
 use crate::scheme::{Config, Scheme};
 use crate::types::{Bytes, Dur, Rate, Time};
@@ -51,6 +52,7 @@ pub const SCHEME: Scheme = Scheme {
     weight_above: None,
     requirement: false,
     alias_of: None,
+    feedback: Feedback::None,
     build: |config| Box::new(Bbr::new(config)),
 };
 

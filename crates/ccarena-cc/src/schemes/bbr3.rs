@@ -56,6 +56,7 @@ use self::sample::{Packets, Sample};
 use self::startup::{FullBw, StartupLoss};
 use crate::controller::{Controller, PacketTracker, TransportNeeds};
 use crate::events::{AckInfo, LossInfo, SentInfo};
+use crate::feedback::Feedback;
 use crate::scheme::{Config, Scheme};
 use crate::types::{Bytes, Dur, Rate, Time};
 
@@ -69,6 +70,7 @@ pub const SCHEME: Scheme = Scheme {
     weight_above: None,
     requirement: false,
     alias_of: None,
+    feedback: Feedback::None,
     build: |config| Box::new(Bbr3::new(config)),
 };
 

@@ -23,6 +23,7 @@ use std::cmp::Ordering;
 use self::extremum::Extremum;
 use crate::controller::{Controller, TransportNeeds};
 use crate::events::{AckInfo, LossInfo};
+use crate::feedback::Feedback;
 use crate::param::Param;
 use crate::scheme::{Config, Scheme};
 use crate::types::{Bytes, Dur, Rate, Time};
@@ -52,6 +53,7 @@ pub const SCHEME: Scheme = Scheme {
     weight_above: None,
     requirement: false,
     alias_of: None,
+    feedback: Feedback::None,
     build: |config| Box::new(Copa::new(config)),
 };
 

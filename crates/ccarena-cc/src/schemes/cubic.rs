@@ -14,9 +14,11 @@
 mod hystart;
 
 use self::hystart::HyStart;
+use super::aimd::ABE;
 use super::cwnd::Cwnd;
 use crate::controller::{Controller, TransportNeeds};
 use crate::events::{AckInfo, LossInfo, SentInfo};
+use crate::feedback::Feedback;
 use crate::param::Param;
 use crate::scheme::{Config, Scheme};
 use crate::types::{Bytes, Dur, Time};
@@ -41,12 +43,14 @@ pub const SCHEME: Scheme = Scheme {
             max: 1.0,
             doc: "1: never slower than Reno would be (RFC 9438 section 4.3)",
         },
+        ABE,
     ],
     learned: false,
     rules: false,
     weight_above: None,
     requirement: false,
     alias_of: None,
+    feedback: Feedback::None,
     build: |config| Box::new(Cubic::new(config)),
 };
 
@@ -56,6 +60,8 @@ const JIFFY_NS: u64 = 1_000_000_000 / HZ;
 /// beta_cubic = 717/1024, about 0.7 (RFC 9438 section 4.6).
 const BETA: u64 = 717;
 const BETA_SCALE: u64 = 1024;
+/// Part of the window that a mark leaves with ABE, about 0.85 (RFC 8511 section 3.1).
+const ABE_LEAVES: u64 = 870;
 /// C = 0.4, times 1024 (`bic_scale`); times 10 it is `cube_rtt_scale`, for the kernel's nominal RTT of 100 ms.
 const C_SCALED: u64 = 410;
 /// (segments -> K^3) in (1/1024 s)^3 (`cube_factor`).
@@ -75,6 +81,7 @@ pub(crate) struct Cubic {
     last_sent: Time,
     hystart: Option<HyStart>,
     fast_convergence: bool,
+    abe: bool,
 }
 
 impl Cubic {
@@ -86,6 +93,7 @@ impl Cubic {
             last_sent: Time::ZERO,
             hystart: (config.param("hystart") >= 0.5).then(HyStart::default),
             fast_convergence: config.param("fast_convergence") >= 0.5,
+            abe: config.param(ABE.name) >= 0.5,
         }
     }
 
@@ -173,8 +181,9 @@ impl Controller for Cubic {
 
     fn on_loss(&mut self, loss: &LossInfo) {
         if loss.new_episode {
+            let marked = (u64::from(self.cwnd.segments()) * ABE_LEAVES / BETA_SCALE) as u32;
             let threshold = self.end_epoch();
-            self.cwnd.reduce(threshold);
+            self.cwnd.reduce(if self.abe && loss.ecn { marked } else { threshold });
         }
     }
 

@@ -3,6 +3,7 @@
 //! AI = a², MD = 1/2: by the square-root law the rate is then as the weight, if round-trip times do not depend on it.
 
 use super::aimd::{Aimd, SQUARED_INCREASE};
+use crate::feedback::Feedback;
 use crate::scheme::Scheme;
 
 /// Registry entry.
@@ -15,5 +16,6 @@ pub const SCHEME: Scheme = Scheme {
     weight_above: Some(0.0),
     requirement: false,
     alias_of: Some("reno"),
+    feedback: Feedback::None,
     build: |config| Box::new(Aimd::new(config, SQUARED_INCREASE)),
 };

@@ -2,6 +2,7 @@
 
 use crate::controller::{Controller, TransportNeeds};
 use crate::events::{AckInfo, LossInfo};
+use crate::feedback::Feedback;
 use crate::param::Param;
 use crate::scheme::{Config, Scheme};
 use crate::types::Bytes;
@@ -16,6 +17,7 @@ pub const SCHEME: Scheme = Scheme {
     weight_above: None,
     requirement: false,
     alias_of: None,
+    feedback: Feedback::None,
     build: |config| Box::new(Fixed::new(config)),
 };
 

@@ -13,6 +13,7 @@
 //! `loss_scaled_by_h: 1, phi: 7.5e-4, asymmetric_rtt_penalty: 0, span_cap: 1e6, h_rate: 1`.
 
 use super::pcc::{Gate, HERCULES, Limits, Pcc, RequirementPenalty, Settings, Terms, Variant};
+use crate::feedback::Feedback;
 use crate::param::Param;
 use crate::scheme::{Config, Scheme};
 use crate::types::Requirement;
@@ -99,6 +100,7 @@ pub const SCHEME: Scheme = Scheme {
     weight_above: None,
     requirement: true,
     alias_of: None,
+    feedback: Feedback::None,
     build: |config| Box::new(Pcc::new(config, settings)),
 };
 

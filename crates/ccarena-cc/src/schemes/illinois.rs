@@ -16,6 +16,7 @@
 use super::cwnd::Cwnd;
 use crate::controller::Controller;
 use crate::events::{AckInfo, LossInfo};
+use crate::feedback::Feedback;
 use crate::param::Param;
 use crate::scheme::{Config, Scheme};
 use crate::types::Dur;
@@ -45,6 +46,7 @@ pub const SCHEME: Scheme = Scheme {
     weight_above: None,
     requirement: false,
     alias_of: None,
+    feedback: Feedback::None,
     build: |config| Box::new(Illinois::new(config)),
 };
 

@@ -13,6 +13,7 @@
 
 use crate::controller::Controller;
 use crate::events::{AckInfo, LossInfo};
+use crate::feedback::Feedback;
 use crate::param::Param;
 use crate::scheme::{Config, Scheme};
 use crate::types::{Bytes, Dur, Time};
@@ -33,6 +34,7 @@ pub const SCHEME: Scheme = Scheme {
     weight_above: None,
     requirement: false,
     alias_of: None,
+    feedback: Feedback::None,
     build: |config| Box::new(Ledbat::new(config)),
 };
 

@@ -32,6 +32,7 @@ pub mod bbr3;
 pub mod copa;
 pub mod cubic;
 pub(crate) mod cwnd;
+pub mod dctcp;
 pub mod ewtcp;
 pub mod fixed;
 pub mod gcc;
@@ -41,6 +42,7 @@ pub mod ledbat;
 pub mod multcp;
 pub(crate) mod pcc;
 pub mod pilot;
+pub mod prague;
 pub mod remy;
 pub mod reno;
 pub mod split_mix;
@@ -60,6 +62,7 @@ pub const ALL: &[crate::scheme::Scheme] = &[
     bbr3::SCHEME,
     copa::SCHEME,
     cubic::SCHEME,
+    dctcp::SCHEME,
     ewtcp::SCHEME,
     fixed::SCHEME,
     gcc::SCHEME,
@@ -68,6 +71,7 @@ pub const ALL: &[crate::scheme::Scheme] = &[
     ledbat::SCHEME,
     multcp::SCHEME,
     pilot::SCHEME,
+    prague::SCHEME,
     remy::SCHEME,
     reno::SCHEME,
     vegas::SCHEME,

@@ -3,6 +3,7 @@
 //! AI = a, MD = 1/(2a), so that a > 1/2: one flow behaves like a of them.
 
 use super::aimd::{Aimd, BOTH};
+use crate::feedback::Feedback;
 use crate::scheme::Scheme;
 
 /// Registry entry.
@@ -15,5 +16,6 @@ pub const SCHEME: Scheme = Scheme {
     weight_above: Some(0.5),
     requirement: false,
     alias_of: Some("reno"),
+    feedback: Feedback::None,
     build: |config| Box::new(Aimd::new(config, BOTH)),
 };

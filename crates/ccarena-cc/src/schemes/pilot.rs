@@ -29,6 +29,7 @@ use self::numbers::Numbers;
 use self::sharing::Sharing;
 use crate::controller::{Controller, Extrapolated, Extrapolation, TransportNeeds};
 use crate::events::{AckInfo, LossInfo, RecoveryState, SentInfo};
+use crate::feedback::Feedback;
 use crate::scheme::{Config, Scheme};
 use crate::types::{Bytes, Dur, Rate, Time};
 
@@ -42,6 +43,7 @@ pub const SCHEME: Scheme = Scheme {
     weight_above: None,
     requirement: false,
     alias_of: None,
+    feedback: Feedback::None,
     build: |config| Box::new(Pilot::new(config)),
 };
 

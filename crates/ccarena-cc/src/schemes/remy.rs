@@ -21,6 +21,7 @@ use std::sync::Arc;
 pub use self::memory::Remembered;
 use crate::controller::{Controller, PacketTracker, TransportNeeds};
 use crate::events::{AckInfo, LossInfo, SentInfo};
+use crate::feedback::Feedback;
 use crate::rules::Rules;
 use crate::scheme::{Config, Scheme};
 use crate::types::{Bytes, Dur, Rate, Time};
@@ -35,6 +36,7 @@ pub const SCHEME: Scheme = Scheme {
     weight_above: None,
     requirement: false,
     alias_of: None,
+    feedback: Feedback::None,
     build: |config| Box::new(Remy::new(config)),
 };
 
@@ -128,7 +130,7 @@ impl Controller for Remy {
     }
 
     fn transport(&self) -> TransportNeeds {
-        TransportNeeds { every_segment: true, rate_samples: false, owns_recovery: true, paces_each: true }
+        TransportNeeds { every_segment: true, owns_recovery: true, paces_each: true, ..TransportNeeds::WINDOW }
     }
 
     fn window(&self) -> Bytes {

@@ -1,21 +1,24 @@
 //! `reno`: NewReno, RFC 5681 and RFC 6582, as Linux's `tcp_reno_cong_avoid` and `tcp_reno_ssthresh`.
 //!
 //! Slow start grows by one segment per acknowledged segment, congestion avoidance by one per window of them; a loss
-//! episode halves. RFC 6582's partial acknowledgements are the transport's. Departures: see `cwnd`.
+//! episode halves. RFC 6582's partial acknowledgements are the transport's. `abe` is FreeBSD's option
+//! (`net.inet.tcp.cc.abe`); Linux has none. Departures: see `cwnd`.
 
-use super::aimd::{Aimd, NEWRENO};
+use super::aimd::{ABE, Aimd, NEWRENO};
+use crate::feedback::Feedback;
 use crate::scheme::Scheme;
 
 /// Registry entry.
 pub const SCHEME: Scheme = Scheme {
     name: "reno",
     summary: "NewReno: slow start and additive increase, halved by a loss episode (RFC 5681, RFC 6582)",
-    params: &[],
+    params: &[ABE],
     learned: false,
     rules: false,
     weight_above: None,
     requirement: false,
     alias_of: None,
+    feedback: Feedback::None,
     build: |config| Box::new(Aimd::new(config, NEWRENO)),
 };
 
@@ -68,6 +71,20 @@ mod tests {
         flow.recovery = RecoveryState::Open;
         flow.round(1, RTT);
         assert_eq!(flow.window(), 11);
+    }
+
+    #[test]
+    fn with_abe_an_echo_takes_a_fifth_and_a_loss_a_half() {
+        let params = [("abe".to_string(), 1.0)].into();
+        let config = Config { params, initial_window: 100, slow_start: false, ..Config::default() };
+        let mut flow = Flow::new("reno", &config);
+        flow.echo();
+        assert_eq!(flow.window(), 80, "RFC 8511 §3.1");
+        flow.lose(true);
+        assert_eq!(flow.window(), 40);
+        let mut plain = Flow::avoiding("reno", 100);
+        plain.echo();
+        assert_eq!(plain.window(), 50, "RFC 3168 §6.1.2");
     }
 
     #[test]

@@ -49,6 +49,11 @@ impl Flow {
 
     /// One acknowledgement of `packets` after `gap`.
     pub(crate) fn ack(&mut self, packets: u32, gap: Dur, rtt: Dur) {
+        self.ack_marked(packets, 0, gap, rtt);
+    }
+
+    /// The same, of which `marked` packets were marked.
+    pub(crate) fn ack_marked(&mut self, packets: u32, marked: u32, gap: Dur, rtt: Dur) {
         let window = self.controller.window();
         let acked = Bytes(u64::from(packets) * MSS);
         self.now = self.now + gap;
@@ -67,6 +72,7 @@ impl Flow {
             snd_nxt: self.snd_una + (window - acked).0,
             cwnd_limited: self.cwnd_limited,
             recovery: self.recovery,
+            ecn_ce: marked,
             ..AckInfo::default()
         });
     }

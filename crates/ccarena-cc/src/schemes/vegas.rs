@@ -15,6 +15,7 @@
 use super::cwnd::Cwnd;
 use crate::controller::Controller;
 use crate::events::{AckInfo, LossInfo, RecoveryState, SentInfo};
+use crate::feedback::Feedback;
 use crate::param::Param;
 use crate::scheme::{Config, Scheme};
 use crate::types::{Bytes, Dur};
@@ -33,6 +34,7 @@ pub const SCHEME: Scheme = Scheme {
     weight_above: None,
     requirement: false,
     alias_of: None,
+    feedback: Feedback::None,
     build: |config| Box::new(Vegas::new(config)),
 };
 

@@ -4,6 +4,7 @@
 //! error of their regression or RTTs trend upwards across monitor intervals; falling RTTs earn nothing.
 
 use super::pcc::{Gate, Limits, Pcc, Settings, Terms, USPACE};
+use crate::feedback::Feedback;
 use crate::param::Param;
 use crate::scheme::{Config, Scheme};
 
@@ -39,6 +40,7 @@ pub const SCHEME: Scheme = Scheme {
     weight_above: None,
     requirement: false,
     alias_of: None,
+    feedback: Feedback::None,
     build: |config| Box::new(Pcc::new(config, settings)),
 };
 

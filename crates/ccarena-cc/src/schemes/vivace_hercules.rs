@@ -5,6 +5,7 @@
 
 use super::hercules::{INITIAL_RATE_MBPS, interval_factor};
 use super::pcc::{Gate, HERCULES, Limits, Pcc, Settings, Terms};
+use crate::feedback::Feedback;
 use crate::param::Param;
 use crate::scheme::{Config, Scheme};
 
@@ -41,6 +42,7 @@ pub const SCHEME: Scheme = Scheme {
     weight_above: None,
     requirement: false,
     alias_of: None,
+    feedback: Feedback::None,
     build: |config| Box::new(Pcc::new(config, settings)),
 };
 

@@ -3,6 +3,7 @@
 //! AI = a, MD = 1/2. With a deep buffer the shares are as the weights; with none, as their roots (Observation 1).
 
 use super::aimd::{Aimd, INCREASE};
+use crate::feedback::Feedback;
 use crate::scheme::Scheme;
 
 /// Registry entry.
@@ -15,5 +16,6 @@ pub const SCHEME: Scheme = Scheme {
     weight_above: Some(0.0),
     requirement: false,
     alias_of: Some("reno"),
+    feedback: Feedback::None,
     build: |config| Box::new(Aimd::new(config, INCREASE)),
 };

@@ -3,6 +3,7 @@
 //! AI = 1, MD = 1/(2a), so that a > 1/2. With a deep buffer the shares are equal whatever the weights (Observation 2).
 
 use super::aimd::{Aimd, DECREASE};
+use crate::feedback::Feedback;
 use crate::scheme::Scheme;
 
 /// Registry entry.
@@ -15,5 +16,6 @@ pub const SCHEME: Scheme = Scheme {
     weight_above: Some(0.5),
     requirement: false,
     alias_of: Some("reno"),
+    feedback: Feedback::None,
     build: |config| Box::new(Aimd::new(config, DECREASE)),
 };

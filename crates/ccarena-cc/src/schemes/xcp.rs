@@ -14,6 +14,7 @@
 
 use crate::controller::{Adjustable, Controller, FlowSetting, RouterAssisted, TransportNeeds};
 use crate::events::{AckInfo, LossInfo};
+use crate::feedback::Feedback;
 use crate::scheme::{Config, Scheme};
 use crate::signal::Signal;
 use crate::types::{Bytes, Dur, Rate, Time};
@@ -28,6 +29,7 @@ pub const SCHEME: Scheme = Scheme {
     weight_above: None,
     requirement: false,
     alias_of: None,
+    feedback: Feedback::None,
     build: |config| Box::new(Xcp::new(config)),
 };
 

@@ -150,6 +150,8 @@ impl Flow {
                     snd_nxt: self.snd_una + self.in_flight.0,
                     cwnd_limited: limited,
                     recovery: self.recovery,
+                    // Marks come while a reduction for them lasts.
+                    ecn_ce: if self.recovery == RecoveryState::Reduction { packets.div_ceil(2) } else { 0 },
                     signal,
                     ..AckInfo::default()
                 });

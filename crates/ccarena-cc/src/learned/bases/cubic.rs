@@ -43,7 +43,7 @@ pub const CUBIC: BaseEntry = BaseEntry {
     kernel: true,
     build: |parts| {
         let mut config = parts.config.clone();
-        let given = cubic::SCHEME.params.iter().zip(parts.options);
+        let given = CUBIC.options[..3].iter().zip(parts.options);
         config.params = given.map(|(param, value)| (param.name.to_string(), *value)).collect();
         let base = OverCubic {
             cubic: Cubic::new(&config),

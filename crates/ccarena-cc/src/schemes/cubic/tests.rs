@@ -33,6 +33,16 @@ fn a_loss_leaves_seven_tenths() {
 }
 
 #[test]
+fn with_abe_a_mark_leaves_more_than_a_loss() {
+    let params = [("abe".to_string(), 1.0)].into();
+    let mut flow = Flow::new("cubic", &Config { params, ..config(1000, 1.0) });
+    flow.echo();
+    assert_eq!(flow.window(), 849, "RFC 8511 section 3.1: 1000 * 870 / 1024");
+    flow.lose(true);
+    assert_eq!(flow.window(), 594);
+}
+
+#[test]
 fn k_is_the_time_back_to_the_last_maximum() {
     let mut curve = Curve { last_max: 1000, ..Curve::default() };
     curve.update(0, 700, 1, RTT);
