@@ -27,6 +27,7 @@ RUST = ("crates", "fuzz", "docs")
 PYTHON = ("ccarena", "bench", "examples", "docs", "README.md")
 OLD = [
     Old(r"\bpolicy control\b", "policy rule"),
+    Old(r"\becn_(packets|ratio)\b", "ce_packets, ce_ratio"),
     Old(r"\bpolicies[/.]shipped\b", "the folder of the policy's scheme, ccarena/SCHEME/policies"),
     Old(r"\$\{policy\b", "${policies.SCHEME}", ("ccarena/eval/suites", "docs")),
     Old(r"\bREAL_TIME\b|\bbackends\.TITLES\b", "BACKENDS[NAME].real_time, .title"),

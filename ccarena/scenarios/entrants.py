@@ -62,8 +62,9 @@ An entrant is [LABEL=]WHO[@KEY=VALUE[,KEY=VALUE]...] (docs/entrants.md):
          learned scheme that always takes this action; or a controller of
          yours, FILE.wasm or, in the simulator, FILE.py:NAME; in real time also
          kernel:NAME, stack:NAME (`ccarena stacks`), or an entrant file
-  KEY    a parameter of the scheme (`ccarena schemes NAME`), weight, ecn (0, 1),
-         requirement (MIN:MAX, Mbit/s) or rules (a rule file, for remy)
+  KEY    a parameter of the scheme (`ccarena schemes NAME`), weight, ecn (0, 1,
+         accurate), l4s (0, 1), requirement (MIN:MAX, Mbit/s) or rules (a rule
+         file, for remy)
   LABEL  its name in tables
 examples: cubic@hystart=0  wcc-ai@weight=2  hercules@requirement=10:15  pilot
           runs/acct  mine=runs/acct  acct=10"""
@@ -84,7 +85,7 @@ class Entrant:
     label: str
     """Name in tables and pages."""
     flow: Mapping[str, Any]
-    """Fields of a scenario's flow: `scheme`, and `policy`, `rules`, `params`, `weight`, `requirement`, `ecn` if any."""
+    """Fields of a scenario's flow: `scheme`, and `policy`, `rules`, `params`, `weight`, `requirement`, `ecn`, `l4s`."""
     text: str = field(default="", compare=False)
     """Text as the user wrote it."""
     labelled: bool = field(default=False, compare=False)
@@ -266,7 +267,7 @@ def load_policy(policy: str | os.PathLike[str]) -> Artifact:
     """
     entrant, file = _trained(policy, None)
     if set(entrant.flow) - _OF_A_POLICY:
-        raise PolicyError(f'entrant "{policy}": weight, requirement and ecn are those of a flow; leave them out')
+        raise PolicyError(f'entrant "{policy}": weight, requirement, ecn and l4s are those of a flow; leave them out')
     return replace(artifact.load(file), params=dict(entrant.flow["params"]))
 
 
@@ -577,6 +578,12 @@ def _switch(text: str, where: str) -> bool:
     return text == "1"
 
 
+def _feedback(text: str, where: str) -> bool | str:
+    if text not in ("0", "1", "accurate"):
+        raise ConfigError(f'{where} is "{text}"; expected 0, 1 or accurate')
+    return text if text == "accurate" else text == "1"
+
+
 def rule_file(text: str, where: str) -> str:
     """Returns the absolute path of a rule file, checked. Raises PolicyError, which begins with `where` or the file."""
     path = Path(text)
@@ -594,7 +601,8 @@ def rule_file(text: str, where: str) -> str:
 FIELDS: dict[str, Callable[[str, str], Any]] = {
     "weight": number,
     "requirement": _range,
-    "ecn": _switch,
+    "ecn": _feedback,
+    "l4s": _switch,
     "rules": rule_file,
 }
 """Readers, called with (text, where), of settings that are fields of a flow; all others are the scheme's parameters."""

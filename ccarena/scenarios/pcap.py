@@ -62,8 +62,8 @@ class _Segments:
     sequence: Ints
     ack: Ints
     flags: NDArray[np.uint8]
-    capable: NDArray[np.bool_]
-    """The packet may be marked."""
+    ecn: NDArray[np.uint8]
+    """Code point of the IP header (RFC 3168 §5)."""
     number: Ints
     """Number of the packet in its flow and direction."""
     stamps: tuple[Ints, Ints] | None
@@ -76,7 +76,7 @@ class _Segments:
         options = _options(self, rows)
         head = np.zeros(len(rows), FIELDS)
         head["version"], head["ttl"], head["protocol"], head["fragment"] = 0x45, 64, 6, 0x4000
-        head["tos"] = np.where(self.capable[rows], 2, 0)
+        head["tos"] = self.ecn[rows]
         header = FIELDS.itemsize + options.shape[1]
         head["length"] = header + self.payload[rows]
         head["id"] = self.number[rows] & 0xFFFF
@@ -162,7 +162,8 @@ def _of_flow(run: Run, index: int) -> Iterator[_Segments]:
         sequence=offsets[sent["sequence"]],
         ack=np.ones(len(sent_ns), np.int64),
         flags=np.where(sent["flags"] & 2, ACK | CWR, ACK).astype(np.uint8),
-        capable=(sent["flags"] & 1) > 0,
+        # ECT(1) if the flag of L4S is set, else ECT(0).
+        ecn=np.where(sent["flags"] & 4, 1, (sent["flags"] & 1) * 2).astype(np.uint8),
         number=np.arange(len(sent_ns)),
         stamps=(_ticks(sent_ns), echo) if stamped else None,
         blocks=np.zeros((len(sent_ns), 0), np.int64),
@@ -180,7 +181,7 @@ def _of_flow(run: Run, index: int) -> Iterator[_Segments]:
             sequence=np.ones(len(mine), np.int64),
             ack=offsets[acks["cumulative"][mine]],
             flags=np.where(acks["flags"][mine] & 1, ACK | ECE, ACK).astype(np.uint8),
-            capable=np.zeros(len(mine), np.bool_),
+            ecn=np.zeros(len(mine), np.uint8),
             number=mine,
             stamps=(_ticks(heard_ns[mine]), _ticks(acks["echo_ns"][mine].astype(np.int64))) if stamped else None,
             blocks=edges.reshape(len(mine), 2 * int(blocks)),

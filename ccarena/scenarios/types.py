@@ -60,7 +60,9 @@ class Flow(_Flow, total=False):
     min_rto_ms: float
     ack_policy: Mapping[str, Any]
     burst_bytes: int | None
-    ecn: bool
+    ecn: bool | str
+    peer_ecn: bool | str
+    l4s: bool
     initial_window: int
     receive_window_packets: int | None
     mss_bytes: int

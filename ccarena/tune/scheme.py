@@ -229,7 +229,7 @@ def _prepared(plan: Plan, entrant: Entrant, threads: int) -> tuple[Ranges, Schem
     for name, least in (("candidates", 1), ("links", 1), ("test_links", 2)):
         if getattr(plan, name) < least:
             raise ConfigError(f"{name} = {getattr(plan, name)}: expected at least {least}")
-    if wrong := set(entrant.flow) & {"weight", "requirement", "ecn"}:
+    if wrong := set(entrant.flow) & {"weight", "requirement", "ecn", "l4s"}:
         raise ConfigError(f"{entrant.label}: {wrong.pop()} is a setting of a flow; give parameters alone")
     scheme, entry = entrant.flow["scheme"], about(entrant.flow["scheme"])
     if entry.get("assisted") not in (None, "acct"):

@@ -27,7 +27,7 @@ __all__ = ["ScenarioPlace", "check_entrants", "scenario_places"]
 
 ENTRANT = "entrant"
 """Name of the flow whose place entrants take."""
-_OF_ENTRANTS = ("scheme", "policy", "rules", "params", "weight", "requirement", "ecn")
+_OF_ENTRANTS = ("scheme", "policy", "rules", "params", "weight", "requirement", "ecn", "l4s")
 """Fields of a flow that an entrant decides."""
 
 

@@ -10,12 +10,12 @@ use std::fs;
 use std::io::Write;
 use std::time::Duration;
 
-use ccarena_cc::{Backend, Dur, FlowSetting, Policies, Time};
+use ccarena_cc::{Backend, Dur, Feedback, FlowSetting, Policies, Time};
 use ccarena_link::live::{self, Frames, Inbox, Programs};
 use ccarena_link::network::InitialWindows;
 use ccarena_link::{Emulator, End, Network, clock, namespace};
 use ccarena_net::result::{BridgeResult, FlowResult, LinkResult, MachineResult, Quantiles, RunResult};
-use ccarena_net::scenario::Foreign;
+use ccarena_net::scenario::{Flow, Foreign};
 use ccarena_net::{Scenario, trace};
 
 pub use self::error::RunError;
@@ -137,7 +137,7 @@ fn load_policies(scenario: &Scenario, plans: &[Plan]) -> Result<Vec<Option<Priva
 
 /// Loads BPF programs if some flow needs them; else sees to it that namespaces can be made without root.
 fn load(scenario: &Scenario, plans: &[Plan]) -> Result<Option<Datapath>, RunError> {
-    let needs_bpf = |(plan, flow): (&Plan, &ccarena_net::scenario::Flow)| {
+    let needs_bpf = |(plan, flow): (&Plan, &Flow)| {
         !matches!(plan.runtime, Runtime::Kernel | Runtime::Programs)
             || matches!(flow.foreign, Some(Foreign::Bpf { .. }))
     };
@@ -163,21 +163,35 @@ fn load(scenario: &Scenario, plans: &[Plan]) -> Result<Option<Datapath>, RunErro
     Ok(Some(Datapath::load(&options)?))
 }
 
+/// The kernel's setting for connections with `feedback` (`tcp_ecn`; AccECN since Linux 6.18).
+const fn tcp_ecn(feedback: Feedback) -> &'static str {
+    match feedback {
+        Feedback::None => "0",
+        Feedback::Classic | Feedback::Changes => "1",
+        Feedback::Accurate => "3",
+    }
+}
+
 /// The two ends, set up as the flows want them.
 fn network(scenario: &Scenario) -> Result<Network, RunError> {
     let network = Network::new(scenario.flows.len())?;
-    let (sack, ecn) = scenario.flows.first().map_or((true, false), |f| (f.sack, f.ecn));
-    for end in [End::Senders, End::Receivers] {
+    let first = scenario.flows.first().cloned().unwrap_or_default();
+    for (end, ecn) in [(End::Senders, first.ecn), (End::Receivers, first.ecn.min(first.peer_ecn))] {
         for (key, value) in [
             ("net.ipv4.tcp_rmem", BUFFERS),
             ("net.ipv4.tcp_wmem", BUFFERS),
-            ("net.ipv4.tcp_sack", if sack { "1" } else { "0" }),
-            ("net.ipv4.tcp_ecn", if ecn { "1" } else { "0" }),
+            ("net.ipv4.tcp_sack", if first.sack { "1" } else { "0" }),
+            ("net.ipv4.tcp_ecn", tcp_ecn(ecn)),
             // A connection knows nothing of one before it to the same address.
             ("net.ipv4.tcp_no_metrics_save", "1"),
         ] {
             network.sysctl(end, key, value)?;
         }
+    }
+    let is_dctcp = |flow: &Flow| matches!(&flow.foreign, Some(Foreign::Kernel { name }) if name == "dctcp");
+    if scenario.flows.iter().any(is_dctcp) {
+        // A receiver tells of each change of marks only under DCTCP (RFC 8257 §3.2, `dctcp_ece_ack_update`).
+        network.sysctl(End::Receivers, "net.ipv4.tcp_congestion_control", "dctcp")?;
     }
     let min_rto = scenario.flows.first().map_or(DEFAULT_MIN_RTO, |f| f.min_rto);
     if min_rto != DEFAULT_MIN_RTO {

@@ -4,6 +4,7 @@
 //! Everything here is pure: time is an argument, randomness comes from counter-based streams
 //! ([`rng`]), and the only functions that read a file are [`trace::load`] and [`conditions::load`].
 
+pub mod accecn;
 pub mod apps;
 pub mod cellular;
 pub mod conditions;

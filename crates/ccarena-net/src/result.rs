@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use ccarena_cc::{Dur, Time};
+use ccarena_cc::{Dur, Feedback, Time};
 use serde::Serialize;
 
 use crate::apps::Outcome;
@@ -62,6 +62,12 @@ pub struct FlowResult {
     pub timeouts: u64,
     /// Window reductions for ECN echoes; none where the kernel does not count them.
     pub ecn_reductions: Option<u64>,
+    /// Feedback of marks that its ends agreed on, if it asked for more than RFC 3168's, or its scheme needs more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub feedback: Option<&'static str>,
+    /// Statement that its scheme ran as another, for want of feedback.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<String>,
     /// Payload that reached the receiver for the first time.
     pub delivered_bytes: u64,
     /// IP bytes that reached the receiver.
@@ -311,7 +317,10 @@ impl FlowResult {
     #[must_use]
     pub fn new(scenario: &Scenario, index: usize) -> Self {
         let spec = &scenario.flows[index];
+        let (needed, agreed) = (spec.needed_feedback(), spec.feedback());
         Self {
+            feedback: (needed.max(spec.ecn) > Feedback::Classic).then(|| agreed.name()),
+            fallback: (agreed < needed).then(|| spec.fallback()),
             name: spec.name.clone(),
             scheme: spec.scheme.clone(),
             start_s: spec.start.as_secs_f64(),

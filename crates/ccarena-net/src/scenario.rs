@@ -14,9 +14,10 @@ use std::sync::Arc;
 
 use ccarena_cc::reader;
 use ccarena_cc::types::{Dur, Rate, Requirement, Time};
-use ccarena_cc::{Config, FlowSetting, PolicySpec, Spec};
+use ccarena_cc::{Config, Feedback, FlowSetting, PolicySpec, Spec, registry};
 use serde_json::Value;
 
+use crate::accecn;
 use crate::apps::Start;
 use crate::conditions::ConditionsSpec;
 use crate::delays::DelaySpec;
@@ -135,8 +136,12 @@ pub struct Flow {
     pub desired: Vec<(Time, Rate)>,
     /// Selective acknowledgements; cumulative ones otherwise.
     pub sack: bool,
-    /// Explicit congestion notification (RFC 3168): routers may mark instead of drop.
-    pub ecn: bool,
+    /// Feedback of marks that it asks for (ECN, RFC 3168): routers may mark instead of drop.
+    pub ecn: Feedback,
+    /// Most feedback of marks that its peer can give.
+    pub peer_ecn: Feedback,
+    /// Packets leave as ECT(1) whatever the scheme is (L4S, RFC 9331), if the peer counts marks.
+    pub l4s: bool,
     /// Start in slow start.
     pub slow_start: bool,
     /// Delayed acknowledgements.
@@ -282,7 +287,9 @@ impl Default for Flow {
             changes: Vec::new(),
             desired: vec![(Time::ZERO, Rate(10_000_000_000))],
             sack: true,
-            ecn: false,
+            ecn: Feedback::None,
+            peer_ecn: Feedback::Accurate,
+            l4s: false,
             slow_start: true,
             delayed_ack: true,
             ack_policy: AckPolicy::Tcp,
@@ -304,6 +311,33 @@ impl Default for Record {
 }
 
 impl Flow {
+    /// Feedback of marks that its scheme needs.
+    #[must_use]
+    pub fn needed_feedback(&self) -> Feedback {
+        let registered = self.foreign.is_none() && self.own.is_none() && self.spec.is_none();
+        let scheme = registry::find(&self.scheme).ok().filter(|_| registered);
+        scheme.map_or(Feedback::None, |scheme| scheme.feedback)
+    }
+
+    /// Statement for its result that its scheme runs as another.
+    pub(crate) fn fallback(&self) -> String {
+        let (needed, agreed) = (self.needed_feedback().name(), self.feedback().name());
+        format!("{} needs feedback of marks {needed:?}, and its ends agreed on {agreed:?}: it ran as reno", self.scheme)
+    }
+
+    /// Feedback of marks that its ends agree on. QUIC's acknowledgements count marks always (RFC 9000 §13.4); TCP's ends
+    /// agree in the handshake, and a scheme that needs every change of marks has a receiver that tells them.
+    #[must_use]
+    pub fn feedback(&self) -> Feedback {
+        if self.ack_policy != AckPolicy::Tcp {
+            return if self.ecn.min(self.peer_ecn) == Feedback::None { Feedback::None } else { Feedback::Accurate };
+        }
+        match accecn::agreed(self.ecn, self.peer_ecn) {
+            Feedback::Classic if self.needed_feedback() == Feedback::Changes => Feedback::Changes,
+            agreed => agreed,
+        }
+    }
+
     /// All changes of the flow's settings, the next one last.
     #[must_use]
     pub fn settings(&self) -> Vec<(Time, FlowSetting)> {
@@ -340,6 +374,7 @@ impl Scenario {
             header_bytes: flow.header_bytes,
             weight: flow.weight,
             requirement: flow.requirement,
+            feedback: flow.feedback(),
             params: flow.params.clone(),
             // They are read when the controller is built.
             rules: None,

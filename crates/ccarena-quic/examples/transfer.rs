@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ccarena_cc::{Config, Dur, Rate, Requirement, Time, all_schemes, registry};
+use ccarena_net::Ecn;
 use ccarena_quic::clock::Clock;
 use ccarena_quic::host::{Host, Link, Peer, Reactor};
 use ccarena_quic::steering::{Driver, Steering};
@@ -99,7 +100,7 @@ fn goodput(scheme: Option<&str>) -> Result<f64, Box<dyn Error>> {
     let steering = Steering::of_receiver(clock, settings.mtu, None)?;
     let mut server = tls::Identity::generate()?.config()?;
     server.transport_config(transport::config(&settings, Arc::new(steering.clone())));
-    let udp = Udp::bind(loopback, false, SEND_BUFFER)?;
+    let udp = Udp::bind(loopback, Ecn::NotEct, SEND_BUFFER)?;
     let remote = udp.address()?;
     let mut once = Some((Arc::new(server), steering, End::Sink(Arc::clone(&bytes))));
     let config = once.as_ref().map(|(config, ..)| Arc::clone(config)).ok_or("no configuration")?;
@@ -113,7 +114,7 @@ fn goodput(scheme: Option<&str>) -> Result<f64, Box<dyn Error>> {
     };
     let mut client = tls::client(None)?;
     client.transport_config(transport::config(&settings, factory));
-    let mut source = Host::new(Udp::bind(loopback, false, SEND_BUFFER)?, clock, None);
+    let mut source = Host::new(Udp::bind(loopback, Ecn::NotEct, SEND_BUFFER)?, clock, None);
     source.connect(client, remote, steering, End::Source(None))?;
     let sources = Reactor::new(clock, vec![source])?;
 

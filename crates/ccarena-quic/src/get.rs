@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use ccarena_cc::{Dur, Time};
 use ccarena_link::clock as link_clock;
+use ccarena_net::Ecn;
 use noq_proto::{ConnectionError, Dir, Event, StreamEvent, StreamId, WriteError};
 use serde_json::json;
 
@@ -210,7 +211,7 @@ pub fn get(
     let settings = Settings { idle: Some(idle), keep_alive: Some(QUIET.min(idle / 4)), ..settings };
     let clock = Clock::starting();
     let any: SocketAddr = if remote.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0_u16; 8], 0).into() };
-    let udp = Udp::bind(any, true, SEND_BUFFER).map_err(ServeError::of("cannot open a socket"))?;
+    let udp = Udp::bind(any, Ecn::Ect0, SEND_BUFFER).map_err(ServeError::of("cannot open a socket"))?;
     let mut host = Host::new(udp, clock, None);
     let config = tls::client(fingerprint)?;
     for (number, request) in requests.iter().enumerate() {

@@ -19,7 +19,7 @@ use ccarena_cc::{Backend, Policies, Time};
 use ccarena_link::live::{self, Frames, Inbox, Programs};
 use ccarena_link::{Emulator, End, Network, clock as link_clock, namespace};
 use ccarena_net::result::{FlowResult, LinkResult, Rows, RunResult};
-use ccarena_net::{Scenario, trace};
+use ccarena_net::{Ecn, Scenario, trace};
 
 pub use self::error::RunError;
 pub use self::plan::{Plan, Request, plan};
@@ -93,7 +93,7 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
     frames.result(record).map_err(|_| RunError::Stopped)
 }
 
-fn bind(network: &Network, end: End, flow: usize, port: u16, ecn: bool) -> Result<Udp, RunError> {
+fn bind(network: &Network, end: End, flow: usize, port: u16, ecn: Ecn) -> Result<Udp, RunError> {
     let address = SocketAddr::V4(SocketAddrV4::new(end.address(flow), port));
     network
         .namespace(end)
@@ -112,7 +112,7 @@ fn receivers(
     let mut hosts = Vec::new();
     let server = identity.config()?;
     for (index, (flow, plan)) in scenario.flows.iter().zip(plans).enumerate() {
-        let udp = bind(network, End::Receivers, index, PORT, flow.ecn)?;
+        let udp = bind(network, End::Receivers, index, PORT, plan.ecn)?;
         let settings = Settings {
             receive_window: flow.receive_window.map(|packets| u64::from(packets) * u64::from(flow.mss_bytes)),
             acks: None,
@@ -151,7 +151,7 @@ fn senders(
 ) -> Result<Senders, RunError> {
     let (mut hosts, mut openings) = (Vec::new(), Vec::new());
     for (index, (flow, plan)) in scenario.flows.iter().zip(plans).enumerate() {
-        hosts.push(Host::new(bind(network, End::Senders, index, 0, flow.ecn)?, clock, None));
+        hosts.push(Host::new(bind(network, End::Senders, index, 0, plan.ecn)?, clock, None));
         if flow.foreign.is_some() {
             // Somebody else sends: this host opens no connection.
             openings.push((Time::NEVER, None));

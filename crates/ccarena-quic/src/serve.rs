@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use ccarena_cc::{Dur, Time};
 use ccarena_link::clock as link_clock;
+use ccarena_net::Ecn;
 use noq_proto::{Dir, Event, StreamEvent, StreamId};
 use serde_json::json;
 
@@ -236,7 +237,8 @@ pub fn serve(options: Options, out: &mut dyn Write, stop: &[RawFd]) -> Result<()
     }
     let clock = Clock::starting();
     let identity = Identity::generate()?;
-    let udp = Udp::bind(listen, true, SEND_BUFFER).map_err(ServeError::of(format!("cannot listen at {listen}")))?;
+    let udp =
+        Udp::bind(listen, Ecn::Ect0, SEND_BUFFER).map_err(ServeError::of(format!("cannot listen at {listen}")))?;
     let config = identity.config()?;
     let accept = accept(Arc::new(offer), settings, clock, config.clone(), qlog);
     let host = Host::new(udp, clock, Some((Arc::new(config), accept)));

@@ -102,6 +102,8 @@ struct News {
     newest_lost: Option<Time>,
     persistent: bool,
     ecn: bool,
+    /// Acknowledgements that count newly marked packets: the stack does not tell how many.
+    marked_acks: u32,
     spurious: bool,
     prior_in_flight: Option<u64>,
 }
@@ -468,7 +470,7 @@ impl State {
             retransmitted: self.packets.retransmitted,
             cwnd_limited: newest.offset < self.limited_until,
             recovery: self.recovery.map_or(RecoveryState::Open, |(_, state)| state),
-            ecn_ce: u32::from(news.ecn),
+            ecn_ce: news.marked_acks.min(news.acked_packets),
             signal: self.advertised.as_ref().and_then(|a| a.heard).map_or(Signal::None, Signal::Rate),
         });
     }
@@ -557,6 +559,7 @@ impl State {
         news.newest_lost = news.newest_lost.max(Some(sent));
         news.persistent |= persistent;
         news.ecn |= ecn;
+        news.marked_acks += u32::from(ecn);
     }
 
     fn send(&mut self, now: Time, bytes: u64, number: u64) {

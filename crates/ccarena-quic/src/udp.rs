@@ -5,6 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::num::NonZeroUsize;
 use std::os::fd::{AsRawFd, RawFd};
 
+use ccarena_net::Ecn;
 use noq_proto::EcnCodepoint;
 use noq_udp::{BATCH_SIZE, RecvMeta, UdpSockRef, UdpSocketState};
 
@@ -21,7 +22,7 @@ const LARGEST: usize = 1 << 16;
 pub struct Udp {
     socket: UdpSocket,
     state: UdpSocketState,
-    ecn: bool,
+    ecn: Ecn,
 }
 
 /// Room for a batch of datagrams, for all sockets of a thread.
@@ -49,12 +50,12 @@ pub struct Arrival<'a> {
 }
 
 impl Udp {
-    /// A socket at `address`; packets are marked as capable of ECN, and marks heard, if `ecn` is set; at
-    /// most `send_buffer` bytes wait in it, the kernel's own included.
+    /// A socket at `address` whose packets leave with code point `ecn`; marks are heard unless that is Not-ECT. At most
+    /// `send_buffer` bytes wait in it, the kernel's own included. The stack knows ECT(0) alone, and counts ECT(1) as that.
     ///
     /// # Errors
     /// If the kernel refuses.
-    pub fn bind(address: SocketAddr, ecn: bool, send_buffer: usize) -> io::Result<Self> {
+    pub fn bind(address: SocketAddr, ecn: Ecn, send_buffer: usize) -> io::Result<Self> {
         let socket = UdpSocket::bind(address)?;
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
         resize(&socket, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, RECEIVE_BUFFER);
@@ -79,7 +80,7 @@ impl Udp {
 
     /// Sends what the stack has written into `contents`; false if there is no room now.
     pub fn send(&self, transmit: &noq_proto::Transmit, contents: &[u8]) -> bool {
-        let ecn = transmit.ecn.filter(|_| self.ecn).and_then(|e| noq_udp::EcnCodepoint::from_bits(e as u8));
+        let ecn = transmit.ecn.and_then(|_| noq_udp::EcnCodepoint::from_bits(self.ecn as u8));
         let sent = self.state.try_send(
             UdpSockRef::from(&self.socket),
             &noq_udp::Transmit {
@@ -94,6 +95,15 @@ impl Udp {
         !matches!(sent, Err(e) if e.kind() == io::ErrorKind::WouldBlock)
     }
 
+    /// Returns the code point that the stack hears for the field of a datagram.
+    fn heard(&self, field: Option<u8>) -> Option<EcnCodepoint> {
+        match (self.ecn, Ecn::from_bits(field?)) {
+            (Ecn::NotEct, _) | (_, Ecn::NotEct) => None,
+            (Ecn::Ect1, Ecn::Ect1) => Some(EcnCodepoint::Ect0),
+            (_, heard) => EcnCodepoint::from_bits(heard as u8),
+        }
+    }
+
     /// Hands a batch of datagrams to `take`; false if none has come.
     pub fn receive(&self, buffers: &mut Buffers, mut take: impl FnMut(Arrival<'_>)) -> bool {
         let Buffers { bytes, meta } = buffers;
@@ -101,7 +111,7 @@ impl Udp {
         let Ok(count) = self.state.recv(UdpSockRef::from(&self.socket), &mut slices, meta) else { return false };
         drop(slices);
         for (meta, chunk) in meta.iter().take(count).zip(bytes.chunks(LARGEST)) {
-            let ecn = meta.ecn.filter(|_| self.ecn).and_then(|e| EcnCodepoint::from_bits(e as u8));
+            let ecn = self.heard(meta.ecn.map(|e| e as u8));
             for datagram in chunk[..meta.len.min(LARGEST)].chunks(meta.stride.max(1)) {
                 take(Arrival { from: meta.addr, to: meta.dst_ip, ecn, bytes: datagram });
             }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccarena_cc::{Dur, Time};
+use ccarena_net::Ecn;
 use ccarena_quic::clock::Clock;
 use ccarena_quic::host::{Host, Link, Peer, Reactor};
 use ccarena_quic::steering::Steering;
@@ -112,7 +113,7 @@ fn clients(server: SocketAddr) -> Reactor<Hostile> {
     let clock = Clock::starting();
     let settings =
         Settings { receive_window: Some(1 << 20), keep_alive: Some(Dur::from_millis(500)), ..Settings::default() };
-    let udp = Udp::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), false, SEND_BUFFER).unwrap();
+    let udp = Udp::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), Ecn::NotEct, SEND_BUFFER).unwrap();
     let mut host = Host::new(udp, clock, None);
     for number in 0..CONNECTIONS {
         let steering = Steering::of_receiver(clock, settings.mtu, None).unwrap();

@@ -22,7 +22,7 @@ struct Coming {
 #[derive(Clone, Debug, Default)]
 struct Way {
     acks: VecDeque<Coming>,
-    /// Blocks of those that have some.
+    /// Options of those that have some.
     blocks: VecDeque<Blocks>,
 }
 
@@ -57,20 +57,19 @@ impl Arrivals {
             None => self.heads.set(way, Turn::new(at, flow)),
         }
         acks.push_back(Coming { at, flow, ack });
-        if ack.sacked > 0 {
+        if ack.has_options {
             all.push_back(blocks);
         }
         true
     }
 
     /// The acknowledgement of `flow` that arrives by `now`, if it is next on its way: where it lies, until it is
-    /// [taken](Self::take), and its blocks.
+    /// [taken](Self::take), and its options.
     #[inline]
     pub fn front(&self, way: usize, flow: u32, now: Time) -> Option<(&Ack, &[Block])> {
         let Way { acks, blocks } = &self.ways[way];
         let coming = acks.front().filter(|coming| (coming.at, coming.flow) <= (now, flow))?;
-        let sacked = usize::from(coming.ack.sacked);
-        let blocks = if sacked == 0 { &[] } else { blocks.front().map_or(&[][..], |blocks| &blocks[..sacked]) };
+        let blocks = if coming.ack.has_options { blocks.front().map_or(&[][..], |blocks| &blocks[..]) } else { &[] };
         Some((&coming.ack, blocks))
     }
 
@@ -78,7 +77,7 @@ impl Arrivals {
     #[inline]
     pub fn take(&mut self, way: usize) {
         let Way { acks, blocks } = &mut self.ways[way];
-        if acks.pop_front().is_some_and(|coming| coming.ack.sacked > 0) {
+        if acks.pop_front().is_some_and(|coming| coming.ack.has_options) {
             blocks.pop_front();
         }
         self.heads.set(way, acks.front().map_or(Turn::NEVER, |head| Turn::new(head.at, head.flow)));

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use ccarena_cc::registry::BuildError;
-use ccarena_cc::{BindError, Config, Controller, FlowError, Time};
+use ccarena_cc::{BindError, Config, Controller, Feedback, FlowError, Time};
 use ccarena_net::apps::Source;
 use ccarena_net::link::Link;
 use ccarena_net::scenario::{self, AckPolicy, Own, Scenario};
 use ccarena_net::series::Series;
-use ccarena_net::{Demand, Limits, ResourceError, ServiceError};
+use ccarena_net::{Demand, Ecn, Limits, ResourceError, ServiceError};
 
 use crate::app::AppState;
 use crate::far_end::Recorder;
@@ -126,10 +126,16 @@ fn build_flow(
     // A scheme that doubles its window for ever, as a policy may, ends at what memory holds.
     let receive_window = planned.receive_window.unwrap_or_else(|| limits.window_packets(scenario.flows.len()));
     let burst = (planned.burst_bytes.unwrap_or(0) / mss).max(1);
+    let feedback = planned.feedback();
     let options = SenderOptions {
         mss,
         sack: planned.sack,
-        ecn: planned.ecn,
+        ecn: match (feedback, planned.l4s) {
+            (Feedback::None, _) => Ecn::NotEct,
+            (Feedback::Accurate, true) => Ecn::Ect1,
+            _ => Ecn::Ect0,
+        },
+        counts_marks: feedback == Feedback::Accurate,
         receive_window,
         ack_delay: planned.ack_policy != AckPolicy::Tcp,
         min_rto: planned.min_rto,
@@ -140,6 +146,7 @@ fn build_flow(
         AckPolicy::Tcp => Receiver::new(mss, planned.sack, planned.delayed_ack),
         AckPolicy::Quic(acks) => Receiver::quic(mss, acks),
     };
+    let receiver = receiver.with_feedback(feedback);
     let mut flow = Flow::new(Sender::new(controller, app, options), receiver);
     flow.path = planned.path.iter().map(|&l| l as u32).collect();
     flow.far_end.return_path = planned.return_path.iter().map(|&l| l as u32).collect();

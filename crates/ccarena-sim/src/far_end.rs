@@ -107,6 +107,9 @@ impl FarEnd {
             payload = 0;
         }
         self.last_arrival = at;
+        if packet.ecn.is_capable() || packet.reduced() {
+            self.hear_ecn(packet, payload, at, arrivals);
+        }
         let before = self.receiver.goodput_bytes;
         if self.receiver.on_data(packet, payload, at) {
             if self.return_path.is_empty() {
@@ -122,6 +125,16 @@ impl FarEnd {
             let next = (at < end).then(|| self.receiver.next().into());
             recorder.receive(at, FlowBin { wire_bytes: packet.bytes.into(), payload_bytes }, next);
         }
+    }
+
+    /// The receiver takes the ECN field of a data packet, before which an acknowledgement may have to leave.
+    #[cold]
+    fn hear_ecn(&mut self, packet: &Packet, payload: u32, at: Time, arrivals: &mut Arrivals) {
+        if self.receiver.tells_before(packet) {
+            let ack = self.receiver.acknowledge();
+            self.answer(packet.flow, &ack, at, arrivals);
+        }
+        self.receiver.on_ecn(packet, payload);
     }
 
     /// `packet` flies to the receiver; packets that leave later may overtake it.
@@ -187,10 +200,16 @@ impl FarEnd {
     fn acknowledge_due(&mut self, index: u32, arrivals: &mut Arrivals) {
         let due = self.receiver.ack_due;
         let ack = self.receiver.on_timer();
+        self.answer(index, &ack, due, arrivals);
+    }
+
+    /// The receiver's last acknowledgement leaves at `now`.
+    #[inline(never)]
+    fn answer(&mut self, index: u32, ack: &Ack, now: Time, arrivals: &mut Arrivals) {
         if self.return_path.is_empty() {
-            self.await_late_ack(index, due + self.return_delay, &ack, self.receiver.blocks, arrivals);
+            self.await_late_ack(index, now + self.return_delay, ack, self.receiver.blocks, arrivals);
         } else {
-            self.return_ack(index, &ack, due);
+            self.return_ack(index, ack, now);
         }
     }
 
@@ -199,9 +218,7 @@ impl FarEnd {
     fn return_ack(&mut self, index: u32, ack: &Ack, now: Time) {
         let slot = self.first_ack.wrapping_add(self.acks_returning.len() as u32);
         self.acks_returning.push_back((*ack, self.receiver.blocks));
-        // 8 bytes per selectively acknowledged block and 4 for the option's head (RFC 2018 §3).
-        let blocks = u32::from(ack.sacked);
-        let bytes = self.ack_bytes + if blocks > 0 { 4 + 8 * blocks } else { 0 };
+        let bytes = self.ack_bytes + ack.options_bytes();
         let packet = Packet {
             arrival: now,
             sent: now,

@@ -8,17 +8,20 @@
 //! round trip that begins after the hundredth packet, not with that packet. Receive offload merges what arrives within
 //! 50 µs, in order or not at all, as a network card does that holds interrupts back for so long.
 
-use ccarena_cc::{Dur, Signal, Time};
+use ccarena_cc::{Dur, Feedback, Signal, Time};
 use ccarena_net::Ecn;
+use ccarena_net::accecn::ReceiverCounters;
 use ccarena_net::scenario::QuicAcks;
 
-use crate::packet::{Ack, Block, Blocks, Packet, SACK_BLOCKS};
+use crate::packet::{Ack, Block, Blocks, Marks, Packet, SACK_BLOCKS};
 use crate::rtt::RoundTrip;
 
 /// Segments acknowledged at once when a connection starts, after a duplicate and after a pause (`TCP_MAX_QUICKACKS`).
 const QUICK_ACKS: u32 = 16;
 /// The same when a mark arrives (`tcp_data_ecn_check`).
 const QUICK_ACKS_ON_MARK: u32 = 2;
+/// Marked packets after which AccECN acknowledges at once (RFC 9768 §3.2.2.5.1).
+const MARKS_PER_ACK: u32 = 2;
 /// Longest delay of an acknowledgement (`TCP_DELACK_MIN`, which its timer starts from).
 const DELAYED_ACK: Dur = Dur::from_millis(40);
 /// Acknowledgements without progress that are sent at once; further ones are compressed (`TCP_FASTRETRANS_THRESH`).
@@ -128,10 +131,16 @@ pub struct Receiver {
     /// Packets for which routers speak [later](Signal::Later), and those that the last acknowledgement stands for.
     later: u32,
     later_said: u32,
-    /// Marks are echoed until the sender says that it has reduced (`TCP_ECN_DEMAND_CWR`), and it has said so now.
-    echo_congestion: bool,
+    /// Feedback of marks of the connection, and what the next acknowledgement tells of them: classic marks are echoed until
+    /// the sender says that it has reduced (`TCP_ECN_DEMAND_CWR`). It has said so now.
+    feedback: Feedback,
+    marks: Marks,
     reduction_heard: bool,
-    /// Blocks of the last acknowledgement that had some.
+    /// The last data packet was marked; marked packets since the last acknowledgement; counters of AccECN.
+    was_marked: bool,
+    newly_marked: u32,
+    received: ReceiverCounters,
+    /// Options of the last acknowledgement that had some.
     pub blocks: Blocks,
     /// Time at which a delayed acknowledgement is due.
     pub ack_due: Time,
@@ -168,8 +177,12 @@ impl Receiver {
             signal: Signal::None,
             later: 0,
             later_said: 0,
-            echo_congestion: false,
+            feedback: Feedback::Classic,
+            marks: Marks::NONE,
             reduction_heard: false,
+            was_marked: false,
+            newly_marked: 0,
+            received: ReceiverCounters::default(),
             blocks: Blocks::default(),
             ack_due: Time::NEVER,
             goodput_bytes: 0,
@@ -197,7 +210,14 @@ impl Receiver {
         }
     }
 
-    /// A data segment with `payload` bytes arrives, none if it is not to be counted. True if it is to be
+    /// The same on a connection with this feedback of marks.
+    #[must_use]
+    pub fn with_feedback(self, feedback: Feedback) -> Self {
+        let accurate = feedback == Feedback::Accurate;
+        Self { feedback, marks: if accurate { Marks::ace(self.received.ace()) } else { Marks::NONE }, ..self }
+    }
+
+    /// A data segment with `payload` bytes arrives, whose ECN field it has [taken](Self::on_ecn), none if it is not to be counted. True if it is to be
     /// [acknowledged](Self::acknowledge) now.
     #[inline]
     pub fn on_data(&mut self, packet: &Packet, payload: u32, now: Time) -> bool {
@@ -205,9 +225,6 @@ impl Receiver {
             Signal::None => {}
             Signal::Later { packets, .. } => self.later = self.later.wrapping_add(packets),
             signal => self.signal.accumulate(signal),
-        }
-        if packet.ecn == Ecn::Ce || packet.reduced() {
-            self.hear_congestion(packet);
         }
         if self.window.grow() {
             self.quick |= 1;
@@ -338,15 +355,46 @@ impl Receiver {
         false
     }
 
+    /// Returns whether to acknowledge what has arrived before taking `packet`: DCTCP's receiver has held an acknowledgement
+    /// back, and marks begin or end with `packet` (RFC 8257 §3.2, `dctcp_ece_ack_update`).
+    #[must_use]
+    pub fn tells_before(&self, packet: &Packet) -> bool {
+        let changes = self.was_marked != (packet.ecn == Ecn::Ce);
+        self.feedback == Feedback::Changes && changes && self.ack_due != Time::NEVER
+    }
+
+    /// Takes the ECN field of a data segment of `payload` bytes that is ECN-capable or tells of a reduction.
+    pub fn on_ecn(&mut self, packet: &Packet, payload: u32) {
+        let marked = packet.ecn == Ecn::Ce;
+        match self.feedback {
+            Feedback::None | Feedback::Classic => self.on_classic_ecn(packet.reduced(), marked),
+            Feedback::Changes => {
+                if marked != self.was_marked {
+                    self.quick = self.quick.max(1);
+                }
+                self.reduction_heard |= packet.reduced();
+                self.marks = if marked { Marks::ECHO } else { Marks::NONE };
+            }
+            Feedback::Accurate => {
+                self.received.add(packet.ecn, payload);
+                self.marks = Marks::ace(self.received.ace());
+                self.newly_marked += u32::from(marked);
+                if marked && (!self.was_marked || self.newly_marked >= MARKS_PER_ACK) {
+                    self.quick = self.quick.max(1);
+                }
+            }
+        }
+        self.was_marked = marked;
+    }
+
     /// `tcp_ecn_accept_cwr`, `tcp_data_ecn_check`: a sender whose window has become small waits for acknowledgements.
-    #[cold]
-    fn hear_congestion(&mut self, packet: &Packet) {
-        if packet.reduced() {
-            self.echo_congestion = false;
+    fn on_classic_ecn(&mut self, reduced: bool, marked: bool) {
+        if reduced {
+            self.marks = Marks::NONE;
             self.reduction_heard = true;
         }
-        if packet.ecn == Ecn::Ce && !self.echo_congestion {
-            self.echo_congestion = true;
+        if marked && self.marks != Marks::ECHO {
+            self.marks = Marks::ECHO;
             self.quick = self.quick.max(QUICK_ACKS_ON_MARK);
         }
     }
@@ -404,20 +452,35 @@ impl Receiver {
             0 => self.signal.echo(),
             packets => Signal::Later { packets, fresh: packets.wrapping_sub(before) },
         };
-        let sacked = if self.beyond.is_empty() && duplicate.is_none() { 0 } else { self.write_blocks(duplicate) };
-        Ack {
+        let has_options = !self.beyond.is_empty() || duplicate.is_some() || self.feedback == Feedback::Accurate;
+        let ack = Ack {
             cumulative: self.next,
-            sacked,
+            sacked: 0,
             duplicate: duplicate.is_some(),
-            echo_congestion: self.echo_congestion,
+            marks: self.marks,
+            has_options,
             echo: self.echo,
             signal,
             delay: Dur::ZERO,
+        };
+        if has_options { self.with_options(ack, duplicate) } else { ack }
+    }
+
+    /// Writes the options of `ack`, and how many blocks there are.
+    #[cold]
+    fn with_options(&mut self, mut ack: Ack, duplicate: Option<u32>) -> Ack {
+        if !self.beyond.is_empty() || duplicate.is_some() {
+            ack.sacked = self.write_blocks(duplicate);
         }
+        if self.feedback == Feedback::Accurate {
+            self.newly_marked = 0;
+            ack.write_option(&self.received.option(), &mut self.blocks);
+        }
+        ack.has_options = ack.sacked > 0 || self.feedback == Feedback::Accurate;
+        ack
     }
 
     /// Writes a duplicate's block (D-SACK, RFC 2883 §4), and then the most recently changed ones; how many in all.
-    #[cold]
     fn write_blocks(&mut self, duplicate: Option<u32>) -> u8 {
         let mut written = 0;
         if let Some(seq) = duplicate {

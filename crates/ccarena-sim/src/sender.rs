@@ -19,6 +19,7 @@ mod timers;
 mod undo;
 
 use ccarena_cc::{AckInfo, Bytes, Controller, Dur, Rate, RateSample, RecoveryState, Signal, Time, TransportNeeds};
+use ccarena_net::accecn::SenderCounters;
 use ccarena_net::{Ecn, apps};
 
 pub use self::sending::Leaving;
@@ -27,7 +28,7 @@ use crate::app::AppState;
 use crate::delivery::Delivery;
 use crate::numbers::Numbers;
 use crate::pacer::Pacer;
-use crate::packet::{Ack, Block};
+use crate::packet::{Ack, Block, Marks};
 use crate::reduction::Reduction;
 use crate::reordering::Reordering;
 use crate::rtt::{RoundTrip, RttEstimator};
@@ -59,8 +60,10 @@ pub struct SenderOptions {
     pub mss: u32,
     /// Selective acknowledgements are in use.
     pub sack: bool,
-    /// Explicit congestion notification is in use.
-    pub ecn: bool,
+    /// Code point that new data leaves with.
+    pub ecn: Ecn,
+    /// Acknowledgements count marks (AccECN, RFC 9768).
+    pub counts_marks: bool,
     /// The receiver's window in segments.
     pub receive_window: u32,
     /// RTT samples are of the newest segment, less the acknowledgement's delay (RFC 9002 §5.3).
@@ -86,6 +89,7 @@ struct Booked {
     rtt: Option<Dur>,
     rate: Option<RateSample>,
     lost: u32,
+    marked: u32,
     prior_in_flight: u32,
 }
 
@@ -134,6 +138,8 @@ pub struct Sender {
     new_data_first: bool,
     /// The next new segment tells the receiver of a reduction (`TCP_ECN_QUEUE_CWR`).
     tell_reduction: bool,
+    /// Counters of marks of the last acknowledgement (AccECN).
+    counters: SenderCounters,
 
     /// The controller's window and pacing, read after each of its events; window in bytes and in segments.
     window_bytes: Bytes,
@@ -181,8 +187,11 @@ pub struct Sender {
 impl Sender {
     /// A sender whose application `app` is driven by [`on_app`](Self::on_app).
     #[must_use]
-    pub fn new(mut controller: Box<dyn Controller>, app: AppState, options: SenderOptions) -> Self {
-        let TransportNeeds { every_segment, rate_samples, owns_recovery, paces_each } = controller.transport();
+    pub fn new(mut controller: Box<dyn Controller>, app: AppState, mut options: SenderOptions) -> Self {
+        let TransportNeeds { every_segment, rate_samples, owns_recovery, paces_each, l4s } = controller.transport();
+        if l4s && options.counts_marks {
+            options.ecn = Ecn::Ect1;
+        }
         let signals = controller.router_assisted().is_some();
         let numbers = controller.packet_tracker().map(|_| Numbers::default());
         let every_segment = every_segment || numbers.is_some();
@@ -204,6 +213,7 @@ impl Sender {
             frto: false,
             new_data_first: false,
             tell_reduction: false,
+            counters: SenderCounters::default(),
             window_bytes: Bytes(u64::MAX),
             window: 1,
             pacing: None,
@@ -348,24 +358,24 @@ impl Sender {
         self.app_at = self.app.advance(now, self.board.nxt(), self.board.una(), rate);
     }
 
-    /// Takes an acknowledgement (`tcp_ack`), its `blocks` and the routers' `signal`. The caller then sends what it allows ([`send`](Self::send)).
+    /// Takes an acknowledgement (`tcp_ack`), its `options` and the routers' `signal`. The caller then sends what it allows ([`send`](Self::send)).
     #[inline]
-    pub fn on_ack(&mut self, ack: &Ack, blocks: &[Block], signal: Signal, now: Time) {
+    pub fn on_ack(&mut self, ack: &Ack, options: &[Block], signal: Signal, now: Time) {
         let una = self.board.una();
         if ack.cumulative > self.board.nxt() {
             return;
         }
         if ack.cumulative < una {
-            self.on_old(ack, blocks, now);
+            self.on_old(ack, options, now);
             return;
         }
         let advanced = ack.cumulative > una;
         let plain = advanced
             && ack.sacked == 0
             && self.recovery == RecoveryState::Open
-            && !ack.echo_congestion
+            && ack.marks == Marks::NONE
             && self.board.clean();
-        if plain { self.on_progress(ack, signal, now) } else { self.on_news(ack, blocks, signal, now) }
+        if plain { self.on_progress(ack, signal, now) } else { self.on_news(ack, options, signal, now) }
     }
 
     /// Segments that were all sent once are acknowledged in order, and nothing else is told: most acknowledgements.
@@ -389,8 +399,7 @@ impl Sender {
             numbers.tell_acked(self.controller.as_mut(), ack.cumulative);
         }
         self.call_controller(
-            Booked { now, packets, rtt: Some(rtt), rate, lost: 0, prior_in_flight },
-            ack,
+            Booked { now, packets, rtt: Some(rtt), rate, lost: 0, marked: 0, prior_in_flight },
             signal,
             true,
         );
@@ -398,7 +407,8 @@ impl Sender {
 
     /// An acknowledgement that may carry news of losses, or that makes no progress.
     #[inline(never)]
-    fn on_news(&mut self, ack: &Ack, blocks: &[Block], signal: Signal, now: Time) {
+    fn on_news(&mut self, ack: &Ack, options: &[Block], signal: Signal, now: Time) {
+        let blocks = &options[..usize::from(ack.sacked)];
         let una = self.board.una();
         let advanced = ack.cumulative > una;
         let prior_in_flight = self.board.in_flight();
@@ -416,7 +426,8 @@ impl Sender {
         if self.probe_high.is_some() {
             self.on_probe_acknowledged(ack, advanced, &delivery);
         }
-        let (lost, timer_set) = self.alert(ack, una, &delivery);
+        let marked = self.count_marks(ack, options, &delivery);
+        let (lost, timer_set) = self.alert(ack, una, marked, &delivery);
         if !timer_set && (advanced || self.sacked_after_head(&delivery)) {
             self.set_timer(now);
         }
@@ -424,21 +435,34 @@ impl Sender {
             numbers.tell_acked(self.controller.as_mut(), ack.cumulative);
         }
         let progress = advanced || (delivery.sacked && self.reordering.is_high());
-        let booked = Booked { now, packets: delivery.delivered(), rtt, rate, lost, prior_in_flight };
-        self.call_controller(booked, ack, signal, progress);
+        let marked = marked.unwrap_or(0);
+        let booked = Booked { now, packets: delivery.delivered(), rtt, rate, lost, marked, prior_in_flight };
+        self.call_controller(booked, signal, progress);
     }
 
     /// An acknowledgement that a later one has overtaken: its blocks may still be news (`old_ack` of `tcp_ack`).
     #[cold]
-    fn on_old(&mut self, ack: &Ack, blocks: &[Block], now: Time) {
+    fn on_old(&mut self, ack: &Ack, options: &[Block], now: Time) {
         if ack.sacked == 0 || !self.options.sack {
             return;
         }
+        let blocks = &options[..usize::from(ack.sacked)];
         let mut delivery = Delivery::new(now, ack.echo, self.high, self.rtt.min());
         self.book(ack, blocks, &mut delivery);
         self.delivered += delivery.packets;
         self.advance_rack(delivery.latest, now);
-        self.alert(ack, ack.cumulative, &delivery);
+        let marked = (ack.marks == Marks::ECHO).then_some(0);
+        self.alert(ack, ack.cumulative, marked, &delivery);
+    }
+
+    /// Returns the newly marked segments, if an acknowledgement tells of marks. An echo stands for all that it delivers, as in
+    /// Linux (`tcp_count_delivered_ce`).
+    fn count_marks(&mut self, ack: &Ack, options: &[Block], delivery: &Delivery) -> Option<u32> {
+        let packets = delivery.delivered();
+        let Some(ace) = ack.marks.accurate() else { return (ack.marks == Marks::ECHO).then_some(packets) };
+        let payload = self.bytes(packets).0;
+        let marked = self.counters.take(ace, ack.read_option(options).as_ref(), packets, payload, self.options.mss);
+        (marked > 0).then_some(marked)
     }
 
     /// Something is acknowledged cumulatively.
@@ -478,8 +502,8 @@ impl Sender {
     }
 
     #[inline(always)]
-    fn call_controller(&mut self, booked: Booked, ack: &Ack, signal: Signal, progress: bool) {
-        let Booked { now, packets, rtt, rate, lost, prior_in_flight } = booked;
+    fn call_controller(&mut self, booked: Booked, signal: Signal, progress: bool) {
+        let Booked { now, packets, rtt, rate, lost, marked, prior_in_flight } = booked;
         let mut info = AckInfo {
             now,
             acked: self.bytes(packets),
@@ -499,8 +523,7 @@ impl Sender {
             // Growth needs progress as well (`tcp_may_raise_cwnd`).
             cwnd_limited: progress && self.is_window_limited(),
             recovery: self.recovery,
-            // All that an echoing acknowledgement delivers, as Linux counts (`tcp_count_delivered_ce`).
-            ecn_ce: if ack.echo_congestion { packets } else { 0 },
+            ecn_ce: marked,
             signal: Signal::None,
         };
         if self.signals {

@@ -19,7 +19,7 @@ use ccarena_net::transmissions::{self, ECN_CAPABLE, Fate, Heard, LOW_LATENCY, RE
 
 use crate::arrivals::Arrivals;
 use crate::far_end::{FarEnd, OVERTAKEN};
-use crate::packet::{Ack, Block, Link, Packet};
+use crate::packet::{Ack, Block, Link, Marks, Packet};
 use crate::receiver::Receiver;
 use crate::schedule::{Schedule, Turn};
 use crate::sender::{Emission, Sender};
@@ -185,10 +185,10 @@ impl Flow {
     #[cold]
     fn log_ack(&mut self, ack: &Ack, blocks: &[Block], now: Time) {
         if let Some(log) = &mut self.log {
-            let flags = if ack.echo_congestion { transmissions::ECHO } else { 0 };
+            let flags = if ack.marks == Marks::ECHO { transmissions::ECHO } else { 0 };
             let Ack { echo, cumulative, sacked, .. } = *ack;
             log.acks.push(Heard { time: now, echo, cumulative, sacked, flags });
-            log.blocks.extend_from_slice(blocks);
+            log.blocks.extend(blocks.iter().take(usize::from(sacked)));
         }
     }
 
@@ -209,8 +209,7 @@ impl Flow {
         let due = self.far_end.late_acks.front().is_some_and(|late| late.0 <= now);
         if due {
             if let Some((_, ack, blocks)) = self.far_end.late_acks.pop_front() {
-                let blocks = &blocks[..usize::from(ack.sacked)];
-                self.take(index, &ack, blocks, now, links);
+                self.take(index, &ack, &blocks, now, links);
             }
         }
         due

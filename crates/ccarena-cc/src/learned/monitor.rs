@@ -528,7 +528,12 @@ impl Rest {
             self.gaps.add(ack.now);
         }
         if self.parts.has(Parts::RECENT) {
-            let part = Totals { acked: ack.acked.0, acked_packets: u64::from(ack.acked_packets), ..Totals::default() };
+            let part = Totals {
+                acked: ack.acked.0,
+                acked_packets: u64::from(ack.acked_packets),
+                marked_packets: u64::from(ack.ecn_ce),
+                ..Totals::default()
+            };
             self.recent.add(ack.now, ack.srtt, part);
         }
         if self.parts.has(Parts::NEWEST) {

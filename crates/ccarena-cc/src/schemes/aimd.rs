@@ -51,7 +51,8 @@ pub(crate) struct Aimd {
 
 impl Aimd {
     pub(crate) fn new(config: &Config, steps: Steps) -> Self {
-        let mut aimd = Self { cwnd: Cwnd::new(config), steps, increase: ONE, divisor: ONE, abe: config.param(ABE.name) >= 0.5 };
+        let mut aimd =
+            Self { cwnd: Cwnd::new(config), steps, increase: ONE, divisor: ONE, abe: config.param(ABE.name) >= 0.5 };
         aimd.weigh(config.weight);
         aimd
     }

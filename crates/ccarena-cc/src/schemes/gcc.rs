@@ -20,6 +20,7 @@ use std::collections::VecDeque;
 
 use crate::controller::{Controller, TransportNeeds};
 use crate::events::{AckInfo, LossInfo};
+use crate::feedback::Feedback;
 use crate::param::Param;
 use crate::scheme::{Config, Scheme};
 use crate::types::{Bytes, Dur, Rate, Time};
@@ -40,6 +41,7 @@ pub const SCHEME: Scheme = Scheme {
     weight_above: None,
     requirement: false,
     alias_of: None,
+    feedback: Feedback::None,
     build: |config| Box::new(Gcc::new(config)),
 };
 

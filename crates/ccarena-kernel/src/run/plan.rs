@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ccarena_cc::policy::kernel::{self, ImageOptions};
-use ccarena_cc::{Backend, Config, Controller, Decider, FlowError, Interface, Policies, PolicySpec, Signal, registry};
+use ccarena_cc::{
+    Backend, Config, Controller, Decider, Feedback, FlowError, Interface, Policies, PolicySpec, Signal, registry,
+};
 use ccarena_link::live::programs;
 use ccarena_net::Scenario;
 use ccarena_net::scenario::{AckPolicy, Flow, Foreign, Own};
@@ -237,18 +239,47 @@ fn plan_flow(scenario: &Scenario, index: usize, runtimes: Runtimes, available: &
     Ok(plan)
 }
 
+/// Feedback of marks as a scenario has it.
+fn feedback(feedback: Feedback) -> String {
+    match feedback {
+        Feedback::None => "false".into(),
+        Feedback::Classic | Feedback::Changes => "true".into(),
+        Feedback::Accurate => format!("{:?}", feedback.name()),
+    }
+}
+
 /// Refuses what real TCP, or this traffic, does not do.
 fn check(scenario: &Scenario, index: usize, plan: &Plan, traffic: Generator) -> Result<(), RunError> {
     let (flow, first) = (&scenario.flows[index], &scenario.flows[0]);
     let refuse =
         |field: &str, problem: String| Err(RunError::Unsupported { path: format!("flows[{index}].{field}"), problem });
-    for (field, own, others) in [("sack", flow.sack, first.sack), ("ecn", flow.ecn, first.ecn)] {
+    let settings = [
+        ("sack", flow.sack.to_string(), first.sack.to_string()),
+        ("ecn", feedback(flow.ecn), feedback(first.ecn)),
+        ("peer_ecn", feedback(flow.peer_ecn), feedback(first.peer_ecn)),
+    ];
+    for (field, own, others) in settings {
         if own != others {
             return refuse(
                 field,
                 format!("got {own}; expected {others}, as flows[0]: on real TCP it is a setting of all flows together"),
             );
         }
+    }
+    if flow.l4s || flow.needed_feedback() == Feedback::Accurate {
+        return refuse(
+            if flow.l4s { "l4s" } else { "scheme" },
+            format!(
+                "got {}; expected another: the kernel's TCP sends ECT(0) alone (Linux 6.18). The simulator and QUIC \
+                     send ECT(1)",
+                if flow.l4s { "true".into() } else { format!("{:?}", flow.scheme) }
+            ),
+        );
+    }
+    if flow.feedback() == Feedback::Changes && plan.runtime == Runtime::Bridge {
+        let problem = "got true; expected \"accurate\": the kernel's receiver tells of every change of marks only under its \
+                       own DCTCP";
+        return refuse("ecn", problem.into());
     }
     if flow.min_rto != first.min_rto {
         let (own, others) = (flow.min_rto.as_millis_f64(), first.min_rto.as_millis_f64());
@@ -377,7 +408,7 @@ mod tests {
             assert!(error.starts_with(expected), "{error}");
         };
         refused(|f| f.sack = false, "flows[1].sack: got false; expected true");
-        refused(|f| f.ecn = true, "flows[1].ecn: got true");
+        refused(|f| f.ecn = Feedback::Classic, "flows[1].ecn: got true");
         refused(
             |f| f.min_rto = ccarena_cc::Dur::from_millis(900),
             "flows[1].min_rto_ms: got 900; expected 200, as flows[0]",

@@ -1,6 +1,6 @@
 //! The result of a run on kernel TCP.
 
-use ccarena_cc::Dur;
+use ccarena_cc::{Dur, Feedback};
 use ccarena_net::Scenario;
 use ccarena_net::apps;
 use ccarena_net::result::{FlowResult, Rows};
@@ -41,8 +41,8 @@ pub fn flow(scenario: &Scenario, index: usize, outcome: FlowOutcome<'_>) -> Flow
         timeouts: u64::from(info.tcpi_total_rto),
         ecn_reductions: match (bridged, scenario.flows[index].ecn) {
             (true, _) => Some(totals.ecn_reductions),
-            (false, false) => Some(0),
-            (false, true) => None,
+            (false, Feedback::None) => Some(0),
+            (false, _) => None,
         },
         delivered_bytes: received.payload_bytes,
         wire_bytes: received.payload_bytes + duplicates * u64::from(info.tcpi_snd_mss) + segments * HEADER_BYTES,

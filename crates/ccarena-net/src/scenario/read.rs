@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ccarena_cc::reader::{At, MIN_MBPS, Object, Result, unknown};
 use ccarena_cc::registry;
 use ccarena_cc::types::{Dur, Rate, Requirement, Time};
-use ccarena_cc::{PolicySpec, Spec};
+use ccarena_cc::{Feedback, PolicySpec, Spec};
 use serde_json::Value;
 
 use super::{
@@ -343,7 +343,7 @@ fn values_in(value: &Value) -> usize {
 #[rustfmt::skip]
 const FLOW_FIELDS: &[&str] = &[
     "name", "scheme", "foreign", "controller", "params", "start_s", "stop_s", "path", "return_path", "base_rtt_ms", "app", "policy",
-    "rules", "requirement", "weight", "changes", "desired_mbps", "sack", "ecn", "slow_start", "delayed_ack", "ack_policy",
+    "rules", "requirement", "weight", "changes", "desired_mbps", "sack", "ecn", "peer_ecn", "l4s", "slow_start", "delayed_ack", "ack_policy",
     "min_rto_ms", "burst_bytes", "initial_window", "receive_window_packets", "mss_bytes", "header_bytes",
     "ack_bytes", "count",
 ];
@@ -402,7 +402,9 @@ fn flow<'a>(
         changes: o.or("changes", Vec::new(), |at| changes(at, &scheme))?,
         desired: o.or("desired_mbps", default.desired, desired)?,
         sack: o.or("sack", default.sack, At::boolean)?,
-        ecn: o.or("ecn", default.ecn, At::boolean)?,
+        ecn: default.ecn,
+        peer_ecn: o.or("peer_ecn", default.peer_ecn, feedback)?,
+        l4s: o.or("l4s", default.l4s, At::boolean)?,
         slow_start: o.or("slow_start", default.slow_start, At::boolean)?,
         delayed_ack: o.or("delayed_ack", default.delayed_ack, At::boolean)?,
         ack_policy: o.or("ack_policy", default.ack_policy, ack_policy)?,
@@ -414,7 +416,9 @@ fn flow<'a>(
         header_bytes: o.or("header_bytes", default.header_bytes, |at| at.small(0, 500))?,
         ack_bytes: o.or("ack_bytes", default.ack_bytes, |at| at.small(1, 65_000))?,
     };
+    flow.ecn = o.or("ecn", asked(&flow), feedback)?;
     check_quic(&o, &flow)?;
+    check_l4s(&o, &flow)?;
     flow.base_rtt = Some(base_rtt(&o, &flow, links)?);
     let count = o.or("count", 1, |at| at.whole(1, MAX_COUNT as u64))?;
     Ok((flow, count as usize, arrivals))
@@ -565,6 +569,36 @@ fn ack_policy(at: &At<'_>) -> Result<AckPolicy> {
 }
 
 /// Refuses options of TCP's acknowledgements that QUIC's do not have.
+/// Reads feedback of marks.
+fn feedback(at: &At<'_>) -> Result<Feedback> {
+    match at.value {
+        Value::Bool(false) => Ok(Feedback::None),
+        Value::Bool(true) => Ok(Feedback::Classic),
+        Value::String(name) if name == Feedback::Accurate.name() => Ok(Feedback::Accurate),
+        _ => at.fail("false, true (RFC 3168) or \"accurate\" (AccECN, RFC 9768)"),
+    }
+}
+
+/// Feedback that `flow` asks for if it does not say: as much as its scheme needs.
+fn asked(flow: &Flow) -> Feedback {
+    match flow.needed_feedback() {
+        _ if flow.l4s => Feedback::Accurate,
+        Feedback::Changes => Feedback::Classic,
+        needed => needed,
+    }
+}
+
+/// Refuses ECT(1) for a flow that does not ask for counts of marks.
+fn check_l4s(o: &Object<'_>, flow: &Flow) -> Result<()> {
+    let quic = flow.ack_policy != AckPolicy::Tcp && flow.ecn == Feedback::Classic;
+    match o.get("l4s") {
+        Some(at) if flow.l4s && flow.ecn < Feedback::Accurate && !quic => {
+            at.fail("false, or ecn \"accurate\": L4S needs counts of marks (RFC 9331 §4.2)")
+        }
+        _ => Ok(()),
+    }
+}
+
 fn check_quic(o: &Object<'_>, flow: &Flow) -> Result<()> {
     if flow.ack_policy == AckPolicy::Tcp {
         return Ok(());

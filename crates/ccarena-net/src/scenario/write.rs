@@ -1,7 +1,9 @@
 //! Writes the normalised document.
 
-use ccarena_cc::PolicySpec;
+use std::collections::BTreeMap;
+
 use ccarena_cc::types::{Dur, Rate, Requirement, Time};
+use ccarena_cc::{Feedback, PolicySpec};
 use serde_json::{Map, Value, json};
 
 use super::{AckPolicy, Flow, Link, Scenario, VERSION, foreign, own};
@@ -161,6 +163,23 @@ fn steps(list: &[(Time, Rate)], rate: &str) -> Value {
     list.iter().map(|(at, r)| json!({"at_s": at.as_secs_f64(), rate: r.as_mbps()})).collect()
 }
 
+/// Parameters of schemes that came later than version 1 of the document, whose default is zero. Documents of flows that
+/// leave them there stay as they were.
+const LATER: [&str; 1] = ["abe"];
+
+fn params(params: &BTreeMap<String, f64>) -> Value {
+    let written = params.iter().filter(|(name, value)| **value != 0.0 || !LATER.contains(&name.as_str()));
+    written.map(|(name, value)| (name.clone(), json!(value))).collect::<serde_json::Map<_, _>>().into()
+}
+
+fn feedback(feedback: Feedback) -> Value {
+    match feedback {
+        Feedback::None => json!(false),
+        Feedback::Classic | Feedback::Changes => json!(true),
+        Feedback::Accurate => json!(feedback.name()),
+    }
+}
+
 /// The flow over these `links`, of which its path names some.
 pub fn flow(f: &Flow, links: &[Link], base_rtt: Dur) -> Value {
     let names = |path: &[usize]| -> Value {
@@ -169,7 +188,7 @@ pub fn flow(f: &Flow, links: &[Link], base_rtt: Dur) -> Value {
     let mut document = json!({
         "name": f.name,
         "scheme": f.spec.as_ref().map_or_else(|| json!(f.scheme), |d| d.to_json()),
-        "params": f.params,
+        "params": params(&f.params),
         "start_s": f.start.as_secs_f64(),
         "stop_s": f.stop.map(Time::as_secs_f64),
         "path": names(&f.path),
@@ -194,7 +213,7 @@ pub fn flow(f: &Flow, links: &[Link], base_rtt: Dur) -> Value {
             list => steps(list, "mbps"),
         },
         "sack": f.sack,
-        "ecn": f.ecn,
+        "ecn": feedback(f.ecn),
         "slow_start": f.slow_start,
         "delayed_ack": f.delayed_ack,
         "ack_policy": match f.ack_policy {
@@ -212,6 +231,14 @@ pub fn flow(f: &Flow, links: &[Link], base_rtt: Dur) -> Value {
         "count": 1,
     });
     // Documents of flows that have none stay as they were, and with them the digests of stored results.
+    if let Value::Object(fields) = &mut document {
+        if f.peer_ecn != Feedback::Accurate {
+            fields.insert("peer_ecn".into(), feedback(f.peer_ecn));
+        }
+        if f.l4s {
+            fields.insert("l4s".into(), json!(true));
+        }
+    }
     if let (Some(foreign), Value::Object(fields)) = (&f.foreign, &mut document) {
         fields.insert("foreign".into(), foreign::write(foreign));
     }

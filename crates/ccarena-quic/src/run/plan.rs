@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ccarena_cc::{Config, Controller, Decider, Dur, Interface, Policies, Signal};
+use ccarena_cc::{Config, Controller, Decider, Dur, Feedback, Interface, Policies, Signal};
 use ccarena_link::live::programs;
-use ccarena_net::Scenario;
 use ccarena_net::scenario::{AckPolicy, Flow, Foreign, Own};
+use ccarena_net::{Ecn, Scenario};
 use serde_json::{Map, Value};
 
 use super::{HEADER_BYTES, RunError};
@@ -55,6 +55,8 @@ pub struct Plan {
     pub config: Config,
     /// Observation, report and actions of a learned scheme.
     pub learned: Option<Arc<Interface>>,
+    /// Code point of its packets.
+    pub ecn: Ecn,
 }
 
 impl Plan {
@@ -115,7 +117,8 @@ fn plan_flow(scenario: &Scenario, index: usize, policies: &Policies) -> Result<P
     // As QUIC counts, a full packet is a segment, and headers are those of IPv4 and UDP.
     let config = Config { header_bytes: HEADER_BYTES, ..scenario.controller(index, u32::from(mtu)) };
     let acks = match flow.ack_policy {
-        AckPolicy::Tcp if flow.delayed_ack => None,
+        // The stack tells whether an acknowledgement counts marks: with one per packet, that is how many.
+        AckPolicy::Tcp if flow.delayed_ack && flow.feedback() < Feedback::Changes => None,
         AckPolicy::Tcp => Some(Acks { packets: 1, delay: None }),
         AckPolicy::Quic(acks) => {
             let share = Dur::from_secs_f64(scenario.base_rtt(flow).as_secs_f64() * acks.rtt_fraction);
@@ -123,9 +126,15 @@ fn plan_flow(scenario: &Scenario, index: usize, policies: &Policies) -> Result<P
             Some(Acks { packets: acks.packets, delay: Some(delay) })
         }
     };
-    let mut plan = Plan { settings: Settings { mtu, acks, idle: None, ..Settings::default() }, config, learned: None };
+    let settings = Settings { mtu, acks, idle: None, ..Settings::default() };
+    let mut plan = Plan { settings, config, learned: None, ecn: Ecn::NotEct };
     let (mut controller, _) = plan.build(index, flow, policies)?;
     plan.learned = controller.learned().map(|l| Arc::clone(l.interface()));
+    plan.ecn = match flow.feedback() {
+        Feedback::None => Ecn::NotEct,
+        Feedback::Accurate if flow.l4s || controller.transport().l4s => Ecn::Ect1,
+        _ => Ecn::Ect0,
+    };
     let mut routers = flow.path.iter().filter_map(|&link| scenario.links[link].router.as_ref());
     let off_the_wire = routers.any(|router| !router.kind.description().on_the_wire);
     let request = controller.router_assisted().map_or(Signal::None, |routers| routers.request());
@@ -156,7 +165,12 @@ fn plan_foreign(scenario: &Scenario, index: usize, foreign: &Foreign) -> Result<
         Some((field, problem)) => refuse(field, problem),
         None => {
             let config = scenario.controller(index, flow.mss_bytes);
-            Ok(Plan { settings: Settings { mtu: LARGEST_MTU, ..Settings::default() }, config, learned: None })
+            Ok(Plan {
+                settings: Settings { mtu: LARGEST_MTU, ..Settings::default() },
+                config,
+                learned: None,
+                ecn: Ecn::NotEct,
+            })
         }
     }
 }

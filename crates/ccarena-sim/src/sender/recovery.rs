@@ -51,11 +51,11 @@ impl Sender {
     }
 
     /// The state machine, at an acknowledgement that is not plain progress and moved on from segment `una`
-    /// (`tcp_fastretrans_alert`). Returns the number of segments newly marked lost, and whether a timer is set.
+    /// (`tcp_fastretrans_alert`). `marked`: newly marked segments, if it tells of marks. Returns the number of segments newly marked lost, and whether a timer is set.
     #[cold]
-    pub(super) fn alert(&mut self, ack: &Ack, una: u32, delivery: &Delivery) -> (u32, bool) {
+    pub(super) fn alert(&mut self, ack: &Ack, una: u32, marked: Option<u32>, delivery: &Delivery) -> (u32, bool) {
         let (now, advanced) = (delivery.now, ack.cumulative > una);
-        if ack.echo_congestion {
+        if marked.is_some() {
             self.undo.on_mark();
         }
         if self.leave_states(ack, una, delivery) {
@@ -69,14 +69,14 @@ impl Sender {
             RecoveryState::Loss => found.retransmissions > 0,
         };
         if starts {
-            self.enter_recovery(now, found.marked, ack.echo_congestion);
+            self.enter_recovery(now, found.marked, marked.is_some());
         } else if found.marked > 0 {
             let loss = self.loss_info(now, found.marked, false);
             self.controller.on_loss(&loss);
             self.read_controller();
         } else if self.recovery == RecoveryState::Open {
             self.forget_first_retransmission();
-            if ack.echo_congestion {
+            if marked.is_some() {
                 self.enter_reduction(now);
             }
         }
@@ -147,7 +147,7 @@ impl Sender {
         self.high = self.board.nxt();
         self.probe_high = None;
         self.reduction = Reduction::from_window(self.window);
-        self.tell_reduction = self.options.ecn;
+        self.tell_reduction = self.options.ecn.is_capable() && !self.options.counts_marks;
     }
 
     pub(super) fn end_recovery(&mut self, now: Time) {

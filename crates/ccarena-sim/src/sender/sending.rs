@@ -179,7 +179,7 @@ impl Sender {
         let stamp = self.stamp(now);
         self.board.push(Segment::new(stamp, self.delivered, limited), self.flight());
         let reduced = std::mem::take(&mut self.tell_reduction);
-        Leaving { seq, ecn: if self.options.ecn { Ecn::Ect0 } else { Ecn::NotEct }, reduced }
+        Leaving { seq, ecn: self.options.ecn, reduced }
     }
 
     /// A segment that is marked lost (`tcp_xmit_retransmit_queue`): with the first outstanding one the timer starts anew.

@@ -118,7 +118,8 @@ impl<F: FnMut(bool, u32) -> Fate> Path<F> {
         let options = SenderOptions {
             mss: MSS,
             sack,
-            ecn: false,
+            ecn: Ecn::NotEct,
+            counts_marks: false,
             receive_window: 1000,
             ack_delay: false,
             min_rto: Dur::from_millis(200),
@@ -200,7 +201,7 @@ impl<F: FnMut(bool, u32) -> Fate> Path<F> {
                 }
                 Arrival::Acknowledgement(ack, blocks) => {
                     self.reported += u32::from(ack.duplicate);
-                    self.sender.on_ack(&ack, &blocks[..usize::from(ack.sacked)], Signal::None, self.now);
+                    self.sender.on_ack(&ack, &blocks, Signal::None, self.now);
                     self.send(None);
                 }
             }

@@ -11,6 +11,8 @@ pub struct Totals {
     pub acked: u64,
     /// Segments acknowledged.
     pub acked_packets: u64,
+    /// Segments that acknowledgements report as marked by ECN.
+    pub marked_packets: u64,
     /// Bytes marked lost.
     pub lost: u64,
     /// Segments marked lost.
@@ -26,6 +28,7 @@ impl Totals {
         Self {
             acked: f(self.acked, other.acked),
             acked_packets: f(self.acked_packets, other.acked_packets),
+            marked_packets: f(self.marked_packets, other.marked_packets),
             lost: f(self.lost, other.lost),
             lost_packets: f(self.lost_packets, other.lost_packets),
             sent: f(self.sent, other.sent),

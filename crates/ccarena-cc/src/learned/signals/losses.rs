@@ -34,21 +34,22 @@ pub const SIGNALS: &[Signal] = &[
         .bounds(0.0, HUGE)
         .natural(0.0, 0.1, 0.0, 4.0)
         .source("Orca"),
-    Signal::new("ecn_packets", "segments", "segments that acknowledgements report as marked by ECN", |v, _| {
-        v.monitor.ack_sums(v.measured.is_span).marked as f64
-    })
-    .bounds(0.0, 1e10)
-    .natural(0.0, 0.1, 0.0, 4.0)
-    .needs(Parts::ACKS)
-    .source("RFC 3168")
-    .not_on(&[Backend::Quic, Backend::Kernel]),
-    Signal::new("ecn_ratio", "1", "segments marked by ECN over acknowledged ones", |v, _| {
-        ratio(v.monitor.ack_sums(v.measured.is_span).marked as f64, f64::from(v.measured.acked_packets))
+    Signal::new("ce_packets", "segments", "segments marked with congestion experienced (CE)", |v, a| marked(v, a).0)
+        .bounds(0.0, 1e10)
+        .natural(0.0, 0.1, 0.0, 4.0)
+        .options(OVER)
+        .needs(Parts::ACKS)
+        .source("RFC 3168, RFC 9768")
+        .not_on(&[Backend::Quic, Backend::Kernel]),
+    Signal::new("ce_ratio", "1", "segments marked with congestion experienced (CE) over acknowledged ones", |v, a| {
+        let (marked, acked) = marked(v, a);
+        ratio(marked, acked)
     })
     .bounds(0.0, 1.0)
     .natural(0.0, 1.0, 0.0, 1.0)
+    .options(OVER)
     .needs(Parts::ACKS)
-    .source("DCTCP")
+    .source("RFC 8257")
     .not_on(&[Backend::Quic, Backend::Kernel]),
 ];
 
@@ -62,4 +63,10 @@ fn loss_rate(v: &View<'_>, a: Arguments<'_>) -> f64 {
     let of_period = (f64::from(v.measured.lost_packets), v.measured.interval);
     let (lost, stretch) = v.recent(a).map_or(of_period, |(t, stretch)| (t.lost_packets as f64, stretch));
     if stretch == Dur::ZERO { 0.0 } else { lost / stretch.as_secs_f64() }
+}
+
+/// Marked and acknowledged segments.
+fn marked(v: &View<'_>, a: Arguments<'_>) -> (f64, f64) {
+    let of_period = (v.monitor.ack_sums(v.measured.is_span).marked as f64, f64::from(v.measured.acked_packets));
+    v.recent(a).map_or(of_period, |(t, _)| (t.marked_packets as f64, t.acked_packets as f64))
 }

@@ -70,7 +70,10 @@ fn alpha_follows_the_share_of_marks() {
     }
     let settled = window(&flow, RTT);
     let expected = 2.0 * 0.9 / 0.1;
-    assert!((settled - expected).abs() < 0.35 * expected, "{settled} segments for one mark in ten, {expected} expected");
+    assert!(
+        (settled - expected).abs() < 0.35 * expected,
+        "{settled} segments for one mark in ten, {expected} expected"
+    );
 }
 
 #[test]
