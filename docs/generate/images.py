@@ -21,7 +21,9 @@ def l4s() -> None:
     link = {"service": {"type": "constant", "rate_mbps": 40}, "delay_ms": 10, "queue": {"type": "dualpi2"}}
     flows = [{"scheme": "cubic", "ecn": True}, {"scheme": "prague"}]
     results = ccarena.run({"duration_s": 30, "links": [link], "flows": flows, "record": {"packets": True}})
-    results.plot("cdf", "docs/images/l4s.png")
+    figure = results.plot("cdf")
+    figure.axes[0].set_xlim(0.01, 50)
+    figure.savefig("docs/images/l4s.png")
 
 
 if __name__ == "__main__":
