@@ -163,7 +163,7 @@ fn load(scenario: &Scenario, plans: &[Plan]) -> Result<Option<Datapath>, RunErro
     Ok(Some(Datapath::load(&options)?))
 }
 
-/// The kernel's setting for connections with `feedback` (`tcp_ecn`; AccECN since Linux 6.18).
+/// The kernel's setting for connections with `feedback` (`tcp_ecn`).
 const fn tcp_ecn(feedback: Feedback) -> &'static str {
     match feedback {
         Feedback::None => "0",
@@ -181,12 +181,18 @@ fn network(scenario: &Scenario) -> Result<Network, RunError> {
             ("net.ipv4.tcp_rmem", BUFFERS),
             ("net.ipv4.tcp_wmem", BUFFERS),
             ("net.ipv4.tcp_sack", if first.sack { "1" } else { "0" }),
-            ("net.ipv4.tcp_ecn", tcp_ecn(ecn)),
             // A connection knows nothing of one before it to the same address.
             ("net.ipv4.tcp_no_metrics_save", "1"),
         ] {
             network.sysctl(end, key, value)?;
         }
+        let set = network.sysctl(end, "net.ipv4.tcp_ecn", tcp_ecn(ecn));
+        if set.is_err() && ecn == Feedback::Accurate {
+            let problem =
+                "got \"accurate\"; expected true: this kernel's setting tcp_ecn does not take 3, which is AccECN";
+            return Err(RunError::Unsupported { path: "flows[0].ecn".into(), problem: problem.into() });
+        }
+        set?;
     }
     let is_dctcp = |flow: &Flow| matches!(&flow.foreign, Some(Foreign::Kernel { name }) if name == "dctcp");
     if scenario.flows.iter().any(is_dctcp) {
