@@ -20,6 +20,8 @@ from ccarena.core.terminal import command_line, heartbeat, print_table
 from ccarena.errors import ConfigError, MissingDependencyError, TraceError, did_you_mean
 from ccarena.traces import (
     compare,
+    conditions,
+    conditions_page,
     convert,
     fetch_sets,
     files,
@@ -29,23 +31,25 @@ from ccarena.traces import (
     plot,
     presets,
     public_sets,
+    replays,
     stats,
 )
 from ccarena.traces.clock import UNITS as TIME_UNITS
 from ccarena.traces.opportunities import PACKET_BITS
-from ccarena.traces.recording import GAPS, MAX_MBPS, Gaps, Part
-from ccarena.traces.tables import UNITS, Condition, Table, column_of
+from ccarena.traces.recorded import find_trace
+from ccarena.traces.recording import GAPS, MAX_MBPS, Gaps, Part, Recording
+from ccarena.traces.tables import LOSS_UNITS, UNITS, Condition, Table, column_of
 
 __all__ = ["add_parser", "run"]
 
 
 def _writes_steps(args: argparse.Namespace) -> bool:
-    return args.action == "convert" and args.out is not None and args.out.suffix == ".json"
+    return args.action == "convert" and args.out is not None and args.out.suffix in (".json", ".csv")
 
 
 UNUSED = (
     Unused(("seed",), lambda args: args.action == "convert" and args.burstiness == 0, "without --burstiness"),
-    Unused(("burstiness", "seed"), _writes_steps, "on rates (--out NAME.json)"),
+    Unused(("burstiness", "seed"), _writes_steps, "on rates (--out NAME.json or NAME.csv)"),
     Unused(("max_gap",), lambda args: args.action == "convert" and args.gaps == "hold", "with --gaps hold"),
 )
 
@@ -63,13 +67,13 @@ def add_parser(subparsers: Any, **options: Any) -> None:
 
     action("list", "list the traces found, the generated presets and the sets that can be fetched")
 
-    sub = action("stats", "describe traces: rate, variability, autocorrelation, outages")
+    sub = action("stats", "describe traces: rate, variability, autocorrelation, outages; delay and loss of conditions")
     _add_traces(sub)
 
     sub = action("validate", "check that files are traces; exit code 3 if one is not")
     sub.add_argument("traces", nargs="+", metavar="TRACE", help="name or path")
 
-    sub = action("plot", "draw capacity over time and its distribution")
+    sub = action("plot", "draw capacity over time and its distribution; delay and loss of conditions traces")
     _add_traces(sub)
     sub.add_argument(
         "--out", type=Output(".html"), default=Path("trace.html"), help=".html, .svg, .png or .pdf (%(default)s)"
@@ -106,11 +110,16 @@ def add_parser(subparsers: Any, **options: Any) -> None:
 
 
 def _add_convert(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("table", type=Path, help="CSV, TSV or white-space separated file, or a file in a --format")
+    sub.add_argument(
+        "table",
+        type=Path,
+        help="CSV, TSV or white-space separated file, a file in a --format, or a folder of LeoCC or CellReplay",
+    )
     sub.add_argument(
         "--out",
         type=Output(),
-        help="default: the table's name with .trace; NAME.json takes the rates, as a service of steps",
+        help="default: the table's name with .trace, or .conditions.csv for delays and losses; NAME.json takes the "
+        "rates, as a service of steps, NAME.csv a conditions trace",
     )
     sub.add_argument(
         "--from", dest="start", default="", metavar="TIME", help="start of the part, in seconds or as in --time"
@@ -133,6 +142,14 @@ def _add_columns(sub: argparse.ArgumentParser) -> None:
     tables = sub.add_argument_group("tables", "which change what the format says")
     tables.add_argument("--rate", metavar="COLUMN", help="column of the rate: header name, or number from 0")
     tables.add_argument("--unit", choices=(*UNITS, "bytes"), help="unit of the rate; bytes: per row")
+    tables.add_argument("--delay", metavar="COLUMN", help="column of the one-way delay: writes a conditions trace")
+    tables.add_argument("--rtt", metavar="COLUMN", help="column of round-trip times, half of which is the delay")
+    tables.add_argument("--delay-unit", choices=tuple(TIME_UNITS), help="unit of --delay or --rtt (ms)")
+    tables.add_argument("--loss", metavar="COLUMN", help="column of the loss: writes a conditions trace")
+    tables.add_argument("--loss-unit", choices=tuple(LOSS_UNITS), help="unit of --loss: share (0 to 1) or percent")
+    tables.add_argument(
+        "--fill", action="store_true", help="a delay or loss that is no number takes the value before it"
+    )
     tables.add_argument("--interval", metavar="COLUMN", help="column of each row's length")
     tables.add_argument("--time", metavar="COLUMN", help="column of each row's start: numbers or date-times")
     tables.add_argument("--time-unit", choices=tuple(TIME_UNITS), help="unit of --interval, and of numbers in --time")
@@ -238,6 +255,14 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _stats(args: argparse.Namespace) -> int:
+    if known := _conditions(args):
+        about = {name: conditions_page.describe(trace) for name, trace in known.items()}
+        if args.json:
+            _print_json(about)
+            return 0
+        rows = [row for name, one in about.items() for row in conditions_page.cells(name, one)]
+        print_table("conditions traces", conditions_page.HEAD, rows, left=1)
+        return 0
     described = {name: _described(name, chunks) for name, chunks in _traces(args).items()}
     if args.json:
         _print_json({name: one.to_dict() for name, one in described.items()})
@@ -258,6 +283,10 @@ def _validate(args: argparse.Namespace) -> int:
     rows: list[dict[str, Any]] = []
     for trace in args.traces:
         try:
+            if (file := _conditions_file(trace)) is not None:
+                period_ms = conditions.load(file).period_ms
+                rows.append({"trace": trace, "valid": True, "conditions": True, "duration_ms": period_ms})
+                continue
             opportunities, last = 0, 0
             for times in files.chunks(trace):
                 opportunities, last = opportunities + times.size, int(times[-1])
@@ -268,16 +297,21 @@ def _validate(args: argparse.Namespace) -> int:
         _print_json(rows)
     else:
         for row in rows:
-            good = (
-                f"{row['trace']}: valid, {row['opportunities']} opportunities in {row['duration_ms']} ms"
-                if row["valid"]
-                else ""
-            )
+            good = ""
+            if row["valid"]:
+                what = "conditions" if "conditions" in row else f"{row['opportunities']} opportunities"
+                length = "for ever" if row["duration_ms"] is None else f"in {row['duration_ms']:g} ms"
+                good = f"{row['trace']}: valid, {what} {length}"
             print(good or f"error: {row['error']}", file=sys.stdout if row["valid"] else sys.stderr)
     return 0 if all(row["valid"] for row in rows) else TraceError.exit_code
 
 
 def _plot(args: argparse.Namespace) -> int:
+    if known := _conditions(args):
+        refuse(args, ("window_ms",), "on conditions traces, which are drawn as they are")
+        path = conditions_page.plot(known, args.out, [command_line(args)])
+        _report(args, {"path": str(path)}, f"wrote {path}")
+        return 0
     traces = {name: np.concatenate(list(chunks)) for name, chunks in _traces(args).items()}
     path = plot.plot(traces, args.out, args.window_ms, [command_line(args)])
     _report(args, {"path": str(path)}, f"wrote {path}")
@@ -352,20 +386,26 @@ def _compare(args: argparse.Namespace) -> int:
 
 
 def _convert(args: argparse.Namespace) -> int:
+    if args.table.is_dir():
+        return _convert_folder(args)
     known = _reader(args, args.table)
     if not 0 < args.max_mbps < float("inf"):
         raise ConfigError(f"--max-mbps is {args.max_mbps}; expected above 0")
     if not 1 <= args.max_gap < float("inf"):
         raise ConfigError(f"--max-gap is {args.max_gap}; expected 1 or more median intervals")
-    out = args.out or args.table.with_suffix(".trace")
     gaps = Gaps(args.gaps, args.max_gap)
     found = convert.recordings(args.table, known, gaps, Part(args.start, args.end), args.max_mbps)
+    out = args.out or args.table.with_suffix(".conditions.csv" if found[0].beside else ".trace")
+    if found[0].beside and out.suffix != ".csv":
+        raise ConfigError(f"--out is {out}; a trace has no delays and losses: expected NAME.csv, a conditions trace")
     reports = []
     for number, recording in enumerate(found, 1):
         path = out if len(found) == 1 else out.with_name(f"{out.stem}-{number}{out.suffix}")
         if path.exists() and path.samefile(args.table):
             raise ConfigError(f"{path}: is the table itself; name another file with --out")
-        if path.suffix == ".json":
+        if path.suffix == ".csv":
+            text, data = _write_conditions(path, recording)
+        elif path.suffix == ".json":
             steps = convert.write_steps(path, recording)
             text = f"wrote {path}: {steps} rates, {recording.duration_s:.1f} s, {recording.mean_mbps:.2f} Mbit/s"
             data = {"steps": steps, "duration_s": recording.duration_s, "mean_mbps": recording.mean_mbps}
@@ -385,25 +425,57 @@ def _convert(args: argparse.Namespace) -> int:
     return 0
 
 
+def _convert_folder(args: argparse.Namespace) -> int:
+    refuse(args, (*TABLE_OPTIONS, *OF_FILES), "on the folder of another tool, whose files say it")
+    out = args.out or args.table.with_name(f"{args.table.resolve().name}.conditions.csv")
+    if out.suffix != ".csv":
+        raise ConfigError(f"--out is {out}; expected NAME.csv, a conditions trace, from a folder with delays")
+    reports = []
+    for name, recording in replays.in_folder(args.table).items():
+        path = out.with_name(f"{out.stem}.{name}{out.suffix}" if name else out.name)
+        text, data = _write_conditions(path, recording.check())
+        reports.append({"path": str(path), **data})
+        if not args.json:
+            print(text)
+    if args.json:
+        _print_json(reports[0] if len(reports) == 1 else reports)
+    return 0
+
+
+def _write_conditions(path: Path, recording: Recording) -> tuple[str, dict[str, Any]]:
+    rows = convert.write_conditions(path, recording)
+    columns = [*(["rate_mbps"] if recording.has_rates else []), *recording.beside]
+    text = f"wrote {path}: {rows} rows of {', '.join(columns)}, {recording.duration_s:.1f} s"
+    return text, {"rows": rows, "columns": columns, "duration_s": recording.duration_s}
+
+
 TOO_LARGE = (
     f"above {LARGEST_TRACE_BYTES / 1e6:.0f} MB, which no scenario takes: write the rates with --out NAME.json, "
     "or a part with --from and --until"
 )
 TABLE_OPTIONS = (
     *("rate", "unit", "interval", "time", "time_unit", "time_format", "interval_s", "delimiter", "header"),
+    *("delay", "rtt", "delay_unit", "loss", "loss_unit", "fill"),
     *("keep", "drop", "gaps", "max_gap"),
 )
 """Options of `convert` for reading tables."""
+OF_FILES = ("format", "start", "end", "max_mbps", "burstiness", "seed")
+"""Options of `convert` for one file."""
 
 
 def _reader(args: argparse.Namespace, path: Path) -> formats.Format:
     """Returns the format in the options, else the format that the file looks like, else a table's, as the options
     change it.
+
+    A table of which only delays or losses are named has no rates.
     """
     if args.format is not None:
         known = formats.find_format(args.format)
     else:
-        known = (None if args.rate is not None else formats.detect(path)) or formats.FORMATS[0]
+        found = None if args.rate is not None else formats.detect(path)
+        beside = any(getattr(args, name) is not None for name in ("delay", "rtt", "loss"))
+        alone = found is None and args.rate is None and beside
+        known = formats.Format("table", "", Table(None)) if alone else found or formats.FORMATS[0]
     if isinstance(known.source, Table):
         return dataclasses.replace(known, source=_table(args, known.source))
     refuse(args, TABLE_OPTIONS, f"on a file of the format {known.name}")
@@ -414,12 +486,21 @@ def _table(args: argparse.Namespace, table: Table) -> Table:
     """Returns a format's table, changed by the options."""
     changes: dict[str, Any] = {
         key: getattr(args, key)
-        for key in ("unit", "time_unit", "time_format", "interval_s", "header")
+        for key in ("unit", "delay_unit", "loss_unit", "time_unit", "time_format", "interval_s", "header")
         if getattr(args, key) is not None
     }
-    for key in ("rate", "interval", "time"):
+    for key in ("rate", "delay", "rtt", "loss", "interval", "time"):
         if getattr(args, key) is not None:
             changes[key] = column_of(getattr(args, key))
+    if args.delay is not None:
+        refuse(args, ("rtt",), f"beside the column {args.delay} of the delay")
+    if args.delay is args.rtt is None:
+        refuse(args, ("delay_unit",), "without --delay or --rtt")
+    if args.loss is None:
+        refuse(args, ("loss_unit",), "without --loss")
+    if args.delay is args.rtt is args.loss is None:
+        refuse(args, ("fill",), "without --delay, --rtt or --loss")
+    changes["fill"] = args.fill
     if args.unit is not None:
         changes["unit_column"] = None
     if args.interval is not None:
@@ -481,6 +562,22 @@ def _fetch(args: argparse.Namespace) -> int:
             print(f"by hand: {each.set.by_hand}; `ccarena traces fetch {each.set.name} --from DIR` converts them")
         print(f"licence of {each.set.name}: {each.set.licence}")
     return 0
+
+
+def _conditions(args: argparse.Namespace) -> dict[str, conditions.Conditions]:
+    """Returns the conditions traces, if those are what the command is about. Raises ConfigError for a mixture."""
+    found = {name: file for name in args.traces if (file := _conditions_file(name)) is not None}
+    if found and len(found) < len(args.traces):
+        other = next(name for name in args.traces if name not in found)
+        raise ConfigError(f"{other} is no conditions trace and {next(iter(found))} is; expected one kind at a time")
+    if found:
+        refuse(args, GENERATOR, "on recorded traces; name a preset")
+    return {name: conditions.load(file) for name, file in found.items()}
+
+
+def _conditions_file(name: str) -> Path | None:
+    file = find_trace(name)
+    return file if file is not None and conditions.is_conditions(file) else None
 
 
 def _traces(args: argparse.Namespace) -> dict[str, Iterable[NDArray[np.uint32]]]:

@@ -20,6 +20,8 @@ class LinkKinds(Section):
     """Weight of synthetic cellular links, one of `presets`."""
     trace: float = Field(0.0, ge=0)
     """Weight of recorded traces, one of `traces`."""
+    conditions: float = Field(0.0, ge=0)
+    """Weight of conditions traces, one of `conditions`. What a trace lacks (rate, delay or loss) is drawn."""
     wifi: float = Field(0.0, ge=0)
     """Weight of Wi-Fi links, with parameters from `wifi` and frames at a rate from `rate_mbps`."""
     grants: float = Field(0.0, ge=0)
@@ -93,6 +95,9 @@ class LinkConfig(Section):
     models: Literal["auto"] | list[str] = "auto"
     """Names of link models (`ccarena traces list`) or of their families (`satellite`, `5g`, `wifi`, `cable`); `auto` is
     all. A model gives the link's rate, base RTT and loss, in place of `rtt_ms` and `loss`."""
+    conditions: list[str] = Field([])
+    """Names or files of conditions traces (docs/traces.md). An episode starts somewhere in one. Its base RTT is twice
+    the trace's least delay."""
     wifi: dict[str, Annotated[Pair, Range(0, 1e9)]] = Field(
         {"packets": (8, 64), "busy_us": (0, 2000), "retry": (0, 0.3)}
     )
@@ -134,6 +139,8 @@ class LinkConfig(Section):
                 raise ValueError(
                     f'"{key}" is an empty list, but links of that kind have a positive weight; name some or give "auto"'
                 )
+        if self.kinds.conditions > 0 and not self.conditions:
+            raise ValueError('"conditions" is empty, but links of that kind have a positive weight; name some traces')
         return self
 
 

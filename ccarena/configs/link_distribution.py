@@ -13,7 +13,7 @@ from ccarena.configs.schema import EnvConfig, TrainConfig
 from ccarena.configs.spec_files import is_built_in, spec_json
 from ccarena.core.files import digest
 from ccarena.errors import ConfigError, TraceError, did_you_mean
-from ccarena.traces import available, find
+from ccarena.traces import available, conditions, find
 from ccarena.traces.held_out import CARRIERS, HELD_OUT, VALIDATION, carrier_of, derives_from, free
 
 OWN = "self"
@@ -65,6 +65,7 @@ def distribution_of(env: EnvConfig, scheme: Any, params: Mapping[str, float], wh
             "presets": _presets(link.presets) if link.kinds.cellular > 0 else [],
             "traces": traces,
             "models": link_models(link.models) if link.kinds.model > 0 else [],
+            "conditions": [_recorded(name) for name in link.conditions] if link.kinds.conditions > 0 else [],
             "augment": link.augment.model_dump() if link.augment else None,
             "uplinks": link.uplinks,
             "delayed_acks": link.delayed_acks,
@@ -92,6 +93,18 @@ def distribution_of(env: EnvConfig, scheme: Any, params: Mapping[str, float], wh
         },
     }
     return json.dumps(spec)
+
+
+def _recorded(name: str) -> dict[str, Any]:
+    """Returns a conditions trace as the simulator draws it: its file, and what has to be known before it is read."""
+    file = conditions.csv_file(find(name))
+    trace = conditions.load(file)
+    return {
+        "file": str(file),
+        "mean_mbps": trace.mean("rate_mbps") if "rate_mbps" in trace.columns else None,
+        "delay_ms": trace.least_delay_ms,
+        "loss": "loss" in trace.columns,
+    }
 
 
 def _media(link: LinkConfig) -> list[dict[str, Any]]:
@@ -142,6 +155,9 @@ def trained_on(config: TrainConfig) -> list[dict[str, str]]:
     if link.kinds.trace > 0:
         files = [Path(file) for file in _traces(link.traces)]
         found += [{"kind": "trace", "name": file.name, "digest": digest(file.read_bytes())} for file in files]
+    if link.kinds.conditions > 0:
+        files = [find(name) for name in link.conditions]
+        found += [{"kind": "conditions", "name": file.name, "digest": digest(file.read_bytes())} for file in files]
     if link.kinds.cellular > 0:
         presets = {preset["name"]: preset for preset in _core.cellular_presets()}
         found += [

@@ -43,6 +43,11 @@ class Conditions:
         delays = self.columns.get("delay_ms")
         return None if delays is None else float(delays[:, 1].min())
 
+    def mean(self, column: str) -> float:
+        """Returns the mean of a column over a pass."""
+        values, spans_ms = self.weighted(column)
+        return float(np.average(values, weights=spans_ms))
+
     def weighted(self, column: str) -> tuple[Floats, Floats]:
         """Returns the values of a column, and the milliseconds of a pass for which each holds (1 if for ever)."""
         times, values = self.columns[column].T

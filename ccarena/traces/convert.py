@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from ccarena.core.files import write_atomically
 from ccarena.core.terminal import heartbeat
-from ccarena.traces import files, stats
+from ccarena.traces import conditions, files, stats
 from ccarena.traces.formats import Format
 from ccarena.traces.opportunities import opportunities
 from ccarena.traces.recording import MAX_MBPS, Gaps, Part, Recording
 
-__all__ = ["convert", "recordings", "steps", "write_steps", "write_trace"]
+__all__ = ["convert", "recordings", "steps", "write_conditions", "write_steps", "write_trace"]
 
 
 def convert(path: str | os.PathLike[str], table: Format) -> NDArray[np.uint32]:
@@ -66,6 +66,24 @@ def write_trace(path: Path, recording: Recording, burstiness: float = 0.0, seed:
     with heartbeat(lambda: f"{path}: {counter.opportunities} opportunities"):
         files.write(path, counted(chunks))
     return counter.stats()
+
+
+def write_conditions(path: Path, recording: Recording) -> int:
+    """Writes a recording as a conditions trace, atomically, and returns its number of rows.
+
+    Raises TraceError if it is none or cannot be written.
+    """
+    ends_ms = np.cumsum(recording.spans_s) * 1e3
+    columns = {"rate_mbps": recording.rates_mbps} if recording.has_rates else {}
+    columns |= recording.beside
+    starts_ms = ends_ms - recording.spans_s * 1e3
+    last, before = recording.spans_s[-1], recording.spans_s[-2:][0]
+    if len(recording) > 1 and not np.isclose(last, before, rtol=1e-9):
+        # A trace's period ends as long after its last row as that is after the row before it.
+        starts_ms = np.append(starts_ms, ends_ms[-1] - last * 500)
+        columns = {name: np.append(values, values[-1]) for name, values in columns.items()}
+    conditions.write(path, starts_ms.round(6), **columns)
+    return int(starts_ms.size)
 
 
 def steps(recording: Recording) -> dict[str, Any]:

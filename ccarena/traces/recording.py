@@ -8,7 +8,7 @@ session. `GAPS` lists the treatments of gaps.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,10 @@ GAPS = {
 }
 MAX_MBPS = 10_000.0
 """Highest plausible rate: a rate above it counts as a fault of the recorder, unless the caller allows more."""
+
+
+MOST_BESIDE = {"delay_ms": 100_000.0, "loss": 1.0}
+"""Largest values beside rates, as of a conditions trace."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +64,10 @@ class Recording:
     spans_s: NDArray[np.float64]
     rates_mbps: NDArray[np.float64]
     """Rates of the rows; NaN for rows that `kept` leaves out."""
+    beside: Mapping[str, NDArray[np.float64]] = dataclasses.field(default_factory=dict)
+    """Values of the rows beside rates: `delay_ms` (one way) and `loss` (probability), if they were recorded."""
+    has_rates: bool = True
+    """Flag that rates were recorded; without them `rates_mbps` is 0."""
 
     def __len__(self) -> int:
         return int(self.lines.size)
@@ -81,7 +89,14 @@ class Recording:
 
     def only(self, rows: NDArray[np.bool_]) -> Recording:
         """Returns the recording with the selected `rows` alone; the time of the others is dropped."""
-        return Recording(self.name, self.lines[rows], self.starts_s[rows], self.spans_s[rows], self.rates_mbps[rows])
+        return dataclasses.replace(
+            self,
+            lines=self.lines[rows],
+            starts_s=self.starts_s[rows],
+            spans_s=self.spans_s[rows],
+            rates_mbps=self.rates_mbps[rows],
+            beside={name: values[rows] for name, values in self.beside.items()},
+        )
 
     def part(self, part: Part, clock: Clock | None) -> Recording:
         """Returns the rows between two points; a row across a point is shortened. Raises ConfigError as `take` does."""
@@ -105,6 +120,14 @@ class Recording:
                 f"{self.name}:{self.lines[row]}: a rate of {self.rates_mbps[row]:g} Mbit/s; expected 0 to {max_mbps:g} "
                 "(leave such rows out with --drop, check --unit, or allow more with --max-mbps)"
             )
+        for name, values in self.beside.items():
+            wrong = ~((values >= 0) & (values <= MOST_BESIDE[name]))
+            if wrong.any():
+                row = int(np.argmax(wrong))
+                raise TraceError(
+                    f"{self.name}:{self.lines[row]}: {name} is {values[row]:g}; expected 0 to {MOST_BESIDE[name]:g} "
+                    "(leave such rows out with --drop, or check --delay-unit and --loss-unit)"
+                )
         return self
 
 
@@ -130,6 +153,7 @@ def hold(
     rate: Callable[[NDArray[np.int64], NDArray[np.float64]], NDArray[np.float64]],
     gaps: Gaps,
     single_s: float = 1.0,
+    beside: Mapping[str, NDArray[np.float64]] | None = None,
 ) -> list[Recording]:
     """Returns the recordings in rows with times: one, unless `gaps` splits them.
 
@@ -140,6 +164,7 @@ def hold(
         rate: the rates in Mbit/s of rows (by number) that last so many seconds; called once.
         gaps: what is done at gaps.
         single_s: how long rows last that all have one time.
+        beside: values of the rows beside rates (`Recording.beside`).
 
     Raises TraceError, naming the row, at a gap that is refused, and where time goes back unless `gaps` cuts or splits.
     """
@@ -162,7 +187,8 @@ def hold(
         starts = np.insert(starts, ends, (times_s[firsts[:-1]] + median)[gap])
         spans = np.insert(spans, ends, (steps - median)[gap])
         rates = np.insert(rates, ends, rates[ends - 1] * 0.0)  # what is left out stays so
-    whole = Recording(name, lines[rows], starts, spans, rates)
+    others = {column: values[rows] for column, values in (beside or {}).items()}
+    whole = Recording(name, lines[rows], starts, spans, rates, others)
     if gaps.action != "split":
         return [whole]
     session = np.repeat(np.append(0, np.cumsum(back | gap)), counts)

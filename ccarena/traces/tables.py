@@ -21,9 +21,10 @@ from ccarena.traces.clock import UNITS as TIME_UNITS
 from ccarena.traces.clock import Clock
 from ccarena.traces.recording import Gaps, Part, Recording, hold, take
 
-__all__ = ["UNITS", "Condition", "Table", "read", "text_lines"]
+__all__ = ["LOSS_UNITS", "UNITS", "Condition", "Table", "read", "text_lines"]
 
 UNITS = {"bps": 1e-6, "kbps": 1e-3, "mbps": 1.0, "gbps": 1e3}
+LOSS_UNITS = {"share": 1.0, "percent": 0.01}
 _WORDS = {"bits/sec": 1e-6, "kbits/sec": 1e-3, "mbits/sec": 1.0, "gbits/sec": 1e3}
 MAX_LINE = 65_536
 
@@ -74,7 +75,8 @@ COMPARISONS: dict[str, Callable[[float, float], bool]] = {
 class Table:
     """The columns of a table and their units."""
 
-    rate: Column
+    rate: Column | None
+    """Column of the rate; None of a table without rates, which has delays or losses."""
     unit: str = "mbps"
     """`bps`, `kbps`, `mbps`, `gbps`, or `bytes` per row."""
     unit_column: Column | None = None
@@ -87,6 +89,18 @@ class Table:
     """Unit of `interval` (None: seconds) and of numbers in `time` (None: chosen by the first one)."""
     time_format: str | None = None
     """Form of `time` for `datetime.strptime`; None reads the usual ones (`clock`)."""
+    delay: Column | None = None
+    """Column of the one-way delay."""
+    rtt: Column | None = None
+    """Column of round-trip times, half of which is the delay."""
+    delay_unit: str = "ms"
+    """Unit of `delay` or `rtt`, of `clock.UNITS`."""
+    loss: Column | None = None
+    """Column of the loss."""
+    loss_unit: str = "share"
+    """One of `LOSS_UNITS`."""
+    fill: bool = False
+    """Whether a delay or loss that is no number takes the value before it, at the beginning the first one."""
     interval_s: float = 1.0
     header: bool = True
     delimiter: str = ","
@@ -148,7 +162,15 @@ class _Rows:
         """Rates in Mbit/s, or bytes; NaN for rows that are left out."""
         self.times = array.array("d")
         """Starts, or lengths if the table has a column of these."""
+        self.beside = {name: array.array("d") for name, column, _ in self._beside() if column is not None}
+        """Delays and losses; NaN for rows that are left out, and for cells to be filled."""
         self._names: list[str] | None = None
+
+    def _beside(self) -> list[tuple[str, Column | None, float]]:
+        table = self.table
+        to_ms = TIME_UNITS[table.delay_unit] * 1e3
+        delay = (table.delay, to_ms) if table.delay is not None else (table.rtt, to_ms / 2)
+        return [("delay_ms", *delay), ("loss", table.loss, LOSS_UNITS[table.loss_unit])]
 
     def __iter__(self) -> Iterator[tuple[int, list[str]]]:
         lines = text_lines(self.path)
@@ -189,7 +211,10 @@ class _Rows:
             return  # a row that is left out need not tell when it was
         value = math.nan
         if kept:
-            value = self._number(cells, table.rate, line) * self._scale(cells, line)
+            value = 0.0 if table.rate is None else self._number(cells, table.rate, line) * self._scale(cells, line)
+        for name, column, scale in self._beside():
+            if column is not None:
+                self.beside[name].append(self._value(cells, column, line) * scale if kept else math.nan)
         self.lines.append(line)
         self.values.append(value)
 
@@ -198,14 +223,34 @@ class _Rows:
         name, table = str(self.path), self.table
         lines, values = np.array(self.lines, np.int64), np.array(self.values)
         times = np.array(self.times) if self.times else np.full(lines.size, table.interval_s)
+        beside = {column: self._filled(np.array(cells), values) for column, cells in self.beside.items()}
 
         def rates(rows: NDArray[np.int64], spans_s: NDArray[np.float64]) -> NDArray[np.float64]:
             return values[rows] * 8e-6 / spans_s if table.unit == "bytes" else values[rows]
 
         if table.time is not None and table.interval is None:
-            return hold(name, lines, times, rates, gaps, table.interval_s)
-        rows = np.arange(lines.size)
-        return [Recording(name, lines, np.cumsum(times) - times, times, rates(rows, times))]
+            held = hold(name, lines, times, rates, gaps, table.interval_s, beside)
+        else:
+            rows = np.arange(lines.size)
+            held = [Recording(name, lines, np.cumsum(times) - times, times, rates(rows, times), beside)]
+        return [dataclasses.replace(one, has_rates=table.rate is not None) for one in held]
+
+    def _value(self, cells: Sequence[str], column: Column, line: int) -> float:
+        """Returns a delay or a loss; NaN if it is to be filled."""
+        if self.table.fill and _as_number(self._cell(cells, column, line)) is None:
+            return math.nan
+        try:
+            return self._number(cells, column, line)
+        except TraceError as error:
+            raise TraceError(str(error).replace("rows out)", "rows out, --fill takes the value before)")) from error
+
+    def _filled(self, found: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Returns a column with the missing cells of kept rows filled. Raises TraceError if none has a value."""
+        known = np.flatnonzero(~np.isnan(found))
+        if not known.size and not np.isnan(values).all():
+            raise TraceError(f"{self.path}: a column of delays or losses has no number; expected one in some row")
+        latest = np.maximum.accumulate(np.where(np.isnan(found), -1, np.arange(found.size)))
+        return found[np.where(latest < 0, known[0] if known.size else 0, latest)]
 
     def _cell(self, cells: Sequence[str], column: Column, line: int) -> str:
         at = column if isinstance(column, int) else -1

@@ -44,6 +44,7 @@ IMPORT = "policy import indigo weights.safetensors --out a"
 RANKED = "leaderboard rank --store results.db"
 EXPORTED = "leaderboard export --store results.db"
 CONVERT = "traces convert table.csv --out x.trace"
+CONDITIONS = "traces convert table.csv --out x.csv"
 TUNED = "tune-scheme copa --space ranges.yaml"
 SEARCHED = "search copa@delta=0.1:1"
 
@@ -452,6 +453,12 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--interval-s": more(CONVERT, "--interval-s 2"),
         "--delimiter": more(CONVERT, "--delimiter tab"),
         "--no-header": more(CONVERT, "--no-header"),
+        "--delay": more(CONDITIONS, "--delay length"),
+        "--rtt": Case(f"{CONDITIONS} --delay length", f"{CONDITIONS} --rtt length"),
+        "--delay-unit": more(f"{CONDITIONS} --delay length", "--delay-unit us"),
+        "--loss": more(CONDITIONS, "--loss missing"),
+        "--loss-unit": more(f"{CONDITIONS} --loss lost", "--loss-unit percent"),
+        "--fill": more(f"{CONDITIONS} --delay missing", "--fill"),
         "--keep": more(CONVERT, "--keep rate_mbps=12"),
         "--drop": more(CONVERT, "--drop rate_mbps=12"),
         "--burstiness": more(CONVERT, "--burstiness 0.5"),
@@ -508,7 +515,7 @@ REFUSED: dict[str, str] = {
     "traces stats up.trace --seed 3": "--seed has no effect on recorded traces",
     "traces plot up.trace --mean-mbps 3": "--mean-mbps has no effect on recorded traces",
     f"{CONVERT} --seed 3": "--seed has no effect without --burstiness",
-    "traces convert table.csv --out x.json --burstiness 0.5": "--burstiness has no effect on rates (--out NAME.json)",
+    "traces convert table.csv --out x.json --burstiness 0.5": "--burstiness has no effect on rates (--out NAME.json or",
     f"{CONVERT} --time start --gaps hold --max-gap 3": "--max-gap has no effect with --gaps hold",
     f"{CONVERT} --gaps cut": "--gaps has no effect without --time",
     f"{CONVERT} --format iperf3 --keep x=1": "--keep has no effect on a file of the format iperf3",
@@ -597,7 +604,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]
         Path("up.trace").write_text("".join(f"{ms}\n" for ms in range(1, 2001)))
         Path("both.down").write_text("1\n2\n")
         Path("both.up").write_text("1\n3\n")
-        Path("table.csv").write_text("rate_mbps,length,start\n12,1,1\n24,2,3\n12,1,4\n")
+        Path("table.csv").write_text("rate_mbps,length,start,lost,missing\n12,1,1,0.1,-\n24,2,3,0,1\n12,1,4,0,-\n")
         Path("space.yaml").write_text("env.worlds: [16, 32]\n")
         Path("ranges.yaml").write_text("delta: [0.1, 1]\n")
         Path("run", "config.yaml").write_text("spec: acct\nname: other\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: conditions traces not tested (run make)")
 
 import ccarena
+from ccarena.cli import main
 from ccarena.errors import ScenarioError, TraceError
 from ccarena.scenarios.scenario import resolve
 from ccarena.traces import conditions
@@ -148,3 +151,109 @@ def test_faulty_traces_are_refused_with_line_and_expectation(trace: Path, text: 
     trace.write_text(text)
     with pytest.raises(TraceError, match=message):
         ccarena.run(of({"conditions": {"file": str(trace)}, "service": {"type": "constant", "rate_mbps": 5}}))
+
+
+TABLE = "t,rate,ping,lost\n0,10,40,0\n1,12,-,1.5\n2,0,60,100\n4,8,50,0\n"
+
+
+def converted(tmp_path: Path, *options: str) -> str:
+    (tmp_path / "table.csv").write_text(TABLE)
+    out = tmp_path / "out.csv"
+    assert main(["traces", "convert", str(tmp_path / "table.csv"), "--out", str(out), *options]) == 0
+    return out.read_text()
+
+
+def test_a_table_becomes_a_conditions_trace_of_its_length(tmp_path: Path) -> None:
+    every = ["--rate", "rate", "--rtt", "ping", "--loss", "lost", "--loss-unit", "percent", "--time", "t", "--fill"]
+    assert converted(tmp_path, *every) == (
+        "time_ms,rate_mbps,delay_ms,loss\n0,10,20,0\n1000,12,20,0.015\n2000,0,30,1\n4000,8,25,0\n4500,8,25,0\n"
+    )
+    alone = converted(tmp_path, "--delay", "ping", "--delay-unit", "us", "--time", "t", "--drop", "ping=-")
+    assert alone == "time_ms,delay_ms\n0,0.04\n1000,0.06\n3000,0.05\n3500,0.05\n"
+    assert converted(tmp_path, "--rate", "rate").startswith("time_ms,rate_mbps\n0,10\n1000,12\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--delay", "ping"], r'table\.csv:3: column "ping" is "-"; expected a number, 0 or more .*--fill takes'),
+        (["--loss", "lost"], r"table\.csv:3: loss is 1\.5; expected 0 to 1 .*--loss-unit"),
+        (["--delay", "ping", "--fill", "--delay-unit", "s"], None),
+        (["--delay", "rate", "--delay-unit", "s", "--keep", "rate=12", "--out", "x.trace"], "a trace has no delays"),
+        (["--delay", "absent"], r'there is no column "absent"; columns here: t, rate, ping, lost'),
+    ],
+)
+def test_tables_with_faults_are_refused_by_line(
+    options: list[str], message: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "table.csv").write_text(TABLE)
+    out = ["--out", str(tmp_path / "x.csv")]
+    code = main(["traces", "convert", str(tmp_path / "table.csv"), *out, *options])
+    assert (code == 0) is (message is None)
+    assert re.search(message or "", capsys.readouterr().err)
+
+
+def test_folders_of_leocc_and_cellreplay_become_conditions_traces(tmp_path: Path) -> None:
+    leo, cell = tmp_path / "3", tmp_path / "driving"
+    leo.mkdir()
+    (leo / "bw_3.txt").write_text("0\n0\n5\n12\n12\n12\n20\n")
+    (leo / "delay_3.txt").write_text("24\n18\n")
+    assert main(["traces", "convert", str(leo)]) == 0
+    assert (tmp_path / "3.conditions.csv").read_text() == "time_ms,rate_mbps,delay_ms\n0,3.6,24\n10,4.8,18\n"
+    cell.mkdir()
+    for way in ("down", "up"):
+        (cell / f"{way}-pdo").write_text("1\n2\n1000\n1500\n")
+        (cell / f"{way}-delay-light-pdo").write_text("5 20 1 2 3\n505 30 1\n1505 25 2\n")
+    assert main(["traces", "convert", str(cell), "--out", str(tmp_path / "c.csv")]) == 0
+    expected = "time_ms,rate_mbps,delay_ms\n0,0.048,20\n500,0.012,30\n1500,0.048,25\n"
+    assert (tmp_path / "c.up.csv").read_text() == (tmp_path / "c.down.csv").read_text() == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("delay_3.txt", "24\n-1\n", r'delay_3\.txt:2: "-1" in column 0; expected a whole number of milliseconds'),
+        ("delay_3.txt", "", r"delay_3\.txt: the file is empty; expected a delay"),
+        ("delay_3.txt", "200000\n", r"delay_ms is 200000; expected 0 to 100000"),
+        ("bw_3.txt", "5\n4\n", r"bw_3\.txt:2: 4 ms comes after 5 ms"),
+        ("down-delay-light-pdo", "5 20\n5 30\n", r"down-delay-light-pdo:2: time 5 ms comes after 5 ms"),
+        ("down-delay-light-pdo", "5\n", r'down-delay-light-pdo:1: "" in column 1; expected a whole number'),
+        ("other", "5\n", r"a folder without recordings; expected bw_N\.txt and delay_N\.txt"),
+    ],
+)
+def test_faulty_folders_are_refused(
+    name: str, text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {"3": {"bw_3.txt": "1\n20\n", "delay_3.txt": "3\n"}, "d": {"down-pdo": "1\n", "down-delay-light-pdo": ""}}
+    kind = "3" if name in files["3"] else "d"
+    for file, sound in {**(files[kind] if name != "other" else {}), name: text}.items():
+        (tmp_path / file).write_text(sound)
+    assert main(["traces", "convert", str(tmp_path)]) == 3
+    assert re.search(message, capsys.readouterr().err)
+
+
+def test_commands_describe_conditions_traces(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["traces", "stats", "--json", str(trace)]) == 0
+    (about,) = json.loads(capsys.readouterr().out).values()
+    assert about["duration_s"] == 3 and about["loss"]["greatest"] == 0.1
+    assert about["delay_ms"]["mean"] == pytest.approx((20 + 40.5 + 15) / 3) and about["delay_ms"]["p50"] == 20
+    assert main(["traces", "plot", str(trace), "--out", str(tmp_path / "p.html")]) == 0
+    page = (tmp_path / "p.html").read_text("utf-8")
+    assert all(column in page for column in conditions.VALUES) and "40.5" in page
+    assert main(["traces", "validate", str(trace)]) == 0
+    trace.write_text("time_ms,delay_ms\n0,-1\n")
+    assert main(["traces", "validate", str(trace)]) == 3
+    assert main(["traces", "stats", str(trace), "lte-bus"]) == 2
+    assert "expected one kind at a time" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "entrant", ["acct", "hyvar", "aurora=0", "orca=0", "abc", "xcp", "bbr", "copa", "vivace", "ledbat"]
+)
+def test_every_kind_of_controller_answers_finitely_where_the_delay_varies(entrant: str, trace: Path) -> None:
+    router = entrant if entrant in ("abc", "xcp") else entrant == "acct"
+    link = {"conditions": {"file": str(trace)}, "router": router}
+    rows = ccarena.run({"duration_s": 6, "links": [link], "flows": [{"scheme": entrant}]}).flows()
+    for figure in ("throughput_mbps", "rtt_mean_ms", "rtt_min_ms", "signal_delay_p95_ms"):
+        assert np.isfinite(rows[figure].item()), figure
+    assert rows["throughput_mbps"].item() > 0.05 and rows["rtt_min_ms"].item() >= 30

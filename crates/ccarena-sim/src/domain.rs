@@ -11,7 +11,7 @@ use ccarena_cc::reader::At;
 use ccarena_cc::{Dur, Rate, Spec, Time};
 use ccarena_net::ServiceSpec;
 use ccarena_net::apps::{App, OnOff};
-use ccarena_net::conditions::ConditionsSpec;
+use ccarena_net::conditions::{ConditionsSpec, Offset, Source};
 use ccarena_net::losses::LossSpec;
 use ccarena_net::queues::{Limit, QueueSpec};
 use ccarena_net::reshape::{Outages, Reshape};
@@ -72,6 +72,22 @@ pub struct Kinds {
     pub trace: f64,
     /// A link model's trace of rate, delay and loss.
     pub model: f64,
+    /// A conditions trace.
+    pub conditions: f64,
+}
+
+/// A conditions trace and what has to be known of it before it is read.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recorded {
+    /// File of the trace.
+    pub file: String,
+    /// Mean rate in Mbit/s; none if the trace has no rates, and the link is of another kind.
+    pub mean_mbps: Option<f64>,
+    /// Least one-way delay in ms; none if the trace has no delays.
+    pub delay_ms: Option<f64>,
+    /// Flag that the trace has losses.
+    pub loss: bool,
 }
 
 /// The bottleneck's distribution.
@@ -94,6 +110,9 @@ pub struct LinkDomain {
     /// Names of link models.
     #[serde(default)]
     pub models: Vec<String>,
+    /// Conditions traces.
+    #[serde(default)]
+    pub conditions: Vec<Recorded>,
     /// Changes to a recorded trace.
     #[serde(default)]
     pub augment: Option<Augment>,
@@ -302,6 +321,35 @@ const TYPICAL: Rate = Rate(10_000_000);
 /// Fewest packets of a buffer that is given in bandwidth-delay products.
 const LEAST_BUFFER_PACKETS: u64 = 10;
 
+/// What an episode's link has from its kind.
+struct Capacity {
+    service: ServiceSpec,
+    /// Mean rate; it only sizes the buffer.
+    mean: Rate,
+    /// Trace of a model or a recording.
+    conditions: Option<ConditionsSpec>,
+    /// Least delay of that trace, if it has delays.
+    delay: Option<Dur>,
+    /// Flag that the trace has losses.
+    has_loss: bool,
+}
+
+impl Recorded {
+    /// Returns a link over the trace, from a start that the episode's seed draws; one without rates serves as `others`.
+    fn capacity(&self, others: impl FnOnce() -> (ServiceSpec, Rate)) -> Capacity {
+        let source = Source::File(self.file.clone());
+        let own = self.mean_mbps.map(|mean| (ServiceSpec::Conditions, Rate::from_mbps(mean)));
+        let (service, mean) = own.unwrap_or_else(others);
+        Capacity {
+            service,
+            mean,
+            conditions: Some(ConditionsSpec { source, offset: Offset::Random, keep_order: true }),
+            delay: self.delay_ms.map(|ms| Dur((ms * 1e6).round() as u64)),
+            has_loss: self.loss,
+        }
+    }
+}
+
 impl Domain {
     fn router(&self, stream: &mut Stream) -> RouterSpec {
         let lacks = self.link.router.map(|router| router.draw(stream));
@@ -316,13 +364,13 @@ impl Domain {
         let stream = &mut Stream::keyed(key);
         let duration = Dur::from_secs_f64(self.episode_s.uniform(stream));
         let rtt = Dur::from_secs_f64(self.link.rtt_ms.log_uniform(stream) / 1e3);
-        let (service, mean, conditions) = self.capacity(stream);
-        let rtt = conditions.as_ref().and_then(ConditionsSpec::base_delay).map_or(rtt, |delay| delay * 2);
+        let Capacity { service, mean, conditions, delay, has_loss } = self.capacity(stream);
+        let rtt = delay.map_or(rtt, |delay| delay * 2);
         let link = Link {
             service,
             queue: self.queue(stream, mean, rtt),
             delay: rtt / 2,
-            loss: LossSpec::independent(if conditions.is_some() {
+            loss: LossSpec::independent(if has_loss {
                 0.0
             } else if self.link.lossy >= 1.0 || stream.chance(self.link.lossy) {
                 self.link.loss.uniform(stream)
@@ -384,22 +432,29 @@ impl Domain {
         }
     }
 
-    /// A capacity and its mean (of a trace as it is recorded: a typical LTE rate), and the link model that it is from.
-    fn capacity(&self, stream: &mut Stream) -> (ServiceSpec, Rate, Option<ConditionsSpec>) {
-        let Kinds { constant, random_steps, cellular, trace, model } = self.link.kinds;
+    /// Returns the capacity of an episode's link, and what a model or a recording gives besides. Without links of these
+    /// kinds nothing is drawn for them, so that the episodes of others stay as they were.
+    fn capacity(&self, stream: &mut Stream) -> Capacity {
+        let Kinds { constant, random_steps, cellular, trace, model, conditions } = self.link.kinds;
         let media: f64 = self.link.media.iter().map(|medium| medium.weight).sum();
         let others = constant + random_steps + cellular + trace + media;
-        // Nothing is drawn without such links, so that the episodes of others stay as they were.
-        if model > 0.0 && !self.link.models.is_empty() && stream.chance(model / (model + others)) {
+        let model = if self.link.models.is_empty() { 0.0 } else { model };
+        let conditions = if self.link.conditions.is_empty() { 0.0 } else { conditions };
+        if conditions > 0.0 && stream.chance(conditions / (conditions + model + others)) {
+            let recorded = &self.link.conditions[stream.below(self.link.conditions.len() as u64) as usize];
+            return recorded.capacity(|| self.service(stream));
+        }
+        if model > 0.0 && stream.chance(model / (model + others)) {
             let name = &self.link.models[stream.below(self.link.models.len() as u64) as usize];
             let spec = ConditionsSpec::of_model(name, stream.next_u64());
-            let mean = spec.stated_rate().unwrap_or(TYPICAL);
-            return (ServiceSpec::Conditions, mean, Some(spec));
+            let (mean, delay) = (spec.stated_rate().unwrap_or(TYPICAL), spec.base_delay());
+            return Capacity { service: ServiceSpec::Conditions, mean, conditions: Some(spec), delay, has_loss: true };
         }
         let (service, mean) = self.service(stream);
-        (service, mean, None)
+        Capacity { service, mean, conditions: None, delay: None, has_loss: false }
     }
 
+    /// A capacity and its mean (of a trace as it is recorded: a typical LTE rate).
     fn service(&self, stream: &mut Stream) -> (ServiceSpec, Rate) {
         let Kinds { constant, random_steps, cellular, trace, .. } = self.link.kinds;
         let cellular = if self.link.presets.is_empty() { 0.0 } else { cellular };

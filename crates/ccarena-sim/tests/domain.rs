@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use ccarena_cc::Rate;
+use ccarena_net::conditions::Source;
 use ccarena_net::queues::QueueSpec;
 use ccarena_net::scenario::Link;
 use ccarena_net::{Scenario, ServiceSpec};
@@ -50,7 +51,7 @@ fn media_are_drawn_by_their_weights_within_their_ranges() {
                 && (name != "wifi" || (access.params.get("retry") - 0.2).abs() < 1e-9)
         );
         let document = scenario.to_json();
-        assert_eq!(Scenario::from_json(&document).unwrap(), scenario);
+        assert_eq!(Scenario::from_json(&document).unwrap().links, scenario.links);
     }
     assert!((160..240).contains(&counts["wifi"]) && (70..130).contains(&counts["grants"]), "{counts:?}");
 
@@ -59,6 +60,36 @@ fn media_are_drawn_by_their_weights_within_their_ranges() {
     let absences = refused(wifi(json!({"absent_every_s": [0, 10], "absent_ms": 100})));
     assert!(absences.starts_with("wifi.absent_ms: expected at most half of absent_every_s"), "{absences}");
     assert!(refused(wifi(json!({"slots": 1}))).starts_with("wifi has no parameter \"slots\""));
+}
+
+#[test]
+fn conditions_traces_are_drawn_with_their_delay_and_without_what_they_give() {
+    let all = json!({"file": "a.csv", "mean_mbps": 12.5, "delay_ms": 20.25, "loss": true});
+    let delays = json!({"file": "b.csv", "mean_mbps": null, "delay_ms": 7, "loss": false});
+    let kinds = json!({"constant": 1, "conditions": 3});
+    let drawn = domain(json!({"kinds": kinds, "loss": 0.01, "conditions": [all, delays]}));
+    let (mut counts, mut starts) = (BTreeMap::new(), BTreeMap::new());
+    for episode in 0..DRAWS {
+        let scenario = drawn.draw(1, 0, episode);
+        let Link { conditions, service, delay, loss, .. } = &scenario.links[0];
+        let file = conditions.as_ref().map_or("none", |spec| match &spec.source {
+            Source::File(file) => file.as_str(),
+            Source::Model { name, .. } => name,
+        });
+        *counts.entry(file.to_string()).or_insert(0) += 1;
+        starts.insert(scenario.seed, file.to_string());
+        let given = (*service == ServiceSpec::Conditions, delay.as_millis_f64(), loss.as_independent().unwrap());
+        match file {
+            "a.csv" => assert_eq!(given, (true, 20.25, 0.0)),
+            "b.csv" => assert_eq!(given, (false, 7.0, 0.01)),
+            _ => assert!(!given.0 && (5.0..=60.0).contains(&given.1) && given.2 > 0.0),
+        }
+        assert_eq!(Scenario::from_json(&scenario.to_json()).unwrap().links, scenario.links);
+    }
+    assert!((80..120).contains(&counts["none"]) && (120..180).contains(&counts["b.csv"]), "{counts:?}");
+    assert_eq!(starts.len() as u64, DRAWS, "each episode starts elsewhere, by its seed");
+    let without = |kinds: Value| domain(json!({"kinds": kinds})).draw(1, 0, 5);
+    assert_eq!(without(json!({"constant": 1})), without(json!({"constant": 1, "conditions": 3})), "nothing is drawn");
 }
 
 #[test]
