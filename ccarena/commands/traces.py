@@ -97,6 +97,7 @@ def add_parser(subparsers: Any, **options: Any) -> None:
         help="sessions of each table (%(default)s); others: kept apart",
     )
     _add_columns(sub)
+    sub.set_defaults(delay=None, rtt=None, delay_unit=None, loss=None, loss_unit=None, fill=False)
 
     sub = action("convert", "turn a table of rates, or another tool's log or trace, into a trace")
     _add_convert(sub)
@@ -130,18 +131,7 @@ def _add_convert(sub: argparse.ArgumentParser) -> None:
     )
     sub.add_argument("--burstiness", type=float, default=0.0, help="CV of the rate within a row (%(default)s: even)")
     sub.add_argument("--seed", type=int, default=0, help="seed of --burstiness (%(default)s)")
-    _add_columns(sub)
-    gaps = "; ".join(f"{name}: {what}" for name, what in GAPS.items())
-    sub.add_argument("--gaps", choices=tuple(GAPS), default="refuse", help=f"treatment of gaps in --time ({gaps})")
-
-
-def _add_columns(sub: argparse.ArgumentParser) -> None:
-    """Adds the options that say how to read a table."""
-    known = "; ".join(f"{known.name}: {known.summary}" for known in formats.FORMATS)
-    sub.add_argument("--format", help=f"format of the file, if it is not recognised ({known})")
-    tables = sub.add_argument_group("tables", "which change what the format says")
-    tables.add_argument("--rate", metavar="COLUMN", help="column of the rate: header name, or number from 0")
-    tables.add_argument("--unit", choices=(*UNITS, "bytes"), help="unit of the rate; bytes: per row")
+    tables = _add_columns(sub)
     tables.add_argument("--delay", metavar="COLUMN", help="column of the one-way delay: writes a conditions trace")
     tables.add_argument("--rtt", metavar="COLUMN", help="column of round-trip times, half of which is the delay")
     tables.add_argument("--delay-unit", choices=tuple(TIME_UNITS), help="unit of --delay or --rtt (ms)")
@@ -150,6 +140,17 @@ def _add_columns(sub: argparse.ArgumentParser) -> None:
     tables.add_argument(
         "--fill", action="store_true", help="a delay or loss that is no number takes the value before it"
     )
+    gaps = "; ".join(f"{name}: {what}" for name, what in GAPS.items())
+    sub.add_argument("--gaps", choices=tuple(GAPS), default="refuse", help=f"treatment of gaps in --time ({gaps})")
+
+
+def _add_columns(sub: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Adds the options that say how to read a table, and returns their group."""
+    known = "; ".join(f"{known.name}: {known.summary}" for known in formats.FORMATS)
+    sub.add_argument("--format", help=f"format of the file, if it is not recognised ({known})")
+    tables = sub.add_argument_group("tables", "which change what the format says")
+    tables.add_argument("--rate", metavar="COLUMN", help="column of the rate: header name, or number from 0")
+    tables.add_argument("--unit", choices=(*UNITS, "bytes"), help="unit of the rate; bytes: per row")
     tables.add_argument("--interval", metavar="COLUMN", help="column of each row's length")
     tables.add_argument("--time", metavar="COLUMN", help="column of each row's start: numbers or date-times")
     tables.add_argument("--time-unit", choices=tuple(TIME_UNITS), help="unit of --interval, and of numbers in --time")
@@ -181,6 +182,7 @@ def _add_columns(sub: argparse.ArgumentParser) -> None:
         metavar="N",
         help="a gap is longer than N medians (%(default)g)",
     )
+    return tables
 
 
 def run(args: argparse.Namespace) -> int:

@@ -17,6 +17,7 @@ pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: conditi
 import ccarena
 from ccarena.cli import main
 from ccarena.errors import ScenarioError, TraceError
+from ccarena.eval.reproduce import runs
 from ccarena.scenarios.scenario import resolve
 from ccarena.traces import conditions
 
@@ -257,3 +258,15 @@ def test_every_kind_of_controller_answers_finitely_where_the_delay_varies(entran
     for figure in ("throughput_mbps", "rtt_mean_ms", "rtt_min_ms", "signal_delay_p95_ms"):
         assert np.isfinite(rows[figure].item()), figure
     assert rows["throughput_mbps"].item() > 0.05 and rows["rtt_min_ms"].item() >= 30
+
+
+def test_a_run_is_the_same_wherever_its_trace_lies_and_another_with_another(trace: Path, tmp_path: Path) -> None:
+    def key(file: Path) -> str:
+        document = {"links": [{"conditions": {"file": str(file)}, "service": {"type": "conditions"}}], "flows": []}
+        return runs._key({"document": document})
+
+    (tmp_path / "copy.csv").write_text(ALL)
+    (tmp_path / "other.csv").write_text(ALL.replace("40.5", "41"))
+    assert key(trace) == key(tmp_path / "copy.csv") != key(tmp_path / "other.csv")
+    (link,) = runs.located({"links": [{"conditions": {"file": str(trace)}}]})["links"]
+    assert link["delay_ms"] == 15 and link["service"] == {"type": "conditions"}

@@ -148,13 +148,18 @@ def _service(service: dict[str, Any], duration_s: float, seed: int) -> dict[str,
 
 def _origin(link: Mapping[str, Any]) -> str:
     """Returns the trace or preset of a link, on which an entrant may have been trained; empty if it has none."""
-    service = link["service"]
-    return str(service.get("preset") or Path(service.get("file", "")).name.removesuffix(".trace"))
+    service, recorded = link["service"], link.get("conditions") or {}
+    file = service.get("file") or recorded.get("file", "")
+    return str(service.get("preset") or Path(file).name.removesuffix(".trace"))
 
 
 def _portable(document: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the document with digests of traces and policies instead of their paths."""
-    links = [{**link, "service": _digests(link["service"], ("file",))} for link in document["links"]]
+    recorded = ("service", "conditions")
+    links = [
+        {**link, **{key: _digests(link[key], ("file",)) for key in recorded if link.get(key)}}
+        for link in document["links"]
+    ]
     flows = [_digests(flow, ("policy", "rules")) for flow in document["flows"]]
     for flow in flows:
         if isinstance(flow.get("policy"), Mapping):

@@ -22,6 +22,7 @@ from ccarena.scenarios.backends import SIM
 from ccarena.scenarios.flows import enter_others
 from ccarena.scenarios.one_run import checked
 from ccarena.scenarios.sweep import label_of
+from ccarena.traces import conditions
 
 __all__ = ["Run", "expand", "perform", "size", "software"]
 
@@ -178,7 +179,7 @@ def _key(spec: Mapping[str, Any]) -> str:
     code = software("compute" in spec, spec.get("backend", SIM))
     links = [link for link in (spec.get("document") or {}).get("links") or [] if isinstance(link, Mapping)]
     # A row depends on what is in a trace and not where it lies.
-    digests = [_digest(str(link["service"]["file"])) for link in links if "file" in (link.get("service") or {})]
+    digests = [_digest(str(part["file"])) for link in links for part in _recorded(link).values()]
     unnamed = {"document": {**spec["document"], "links": [_unnamed(link) for link in links]}} if digests else {}
     text = json.dumps([code, {**spec, **unnamed}, digests], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:20]
@@ -192,9 +193,14 @@ def _digest(trace: str) -> str:
         return trace
 
 
+def _recorded(link: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Returns the parts of a link that name a recording."""
+    parts = {key: link.get(key) or {} for key in ("service", "conditions")}
+    return {key: part for key, part in parts.items() if "file" in part}
+
+
 def _unnamed(link: Mapping[str, Any]) -> Mapping[str, Any]:
-    service = link.get("service") or {}
-    return {**link, "service": {**service, "file": ""}} if "file" in service else link
+    return {**link, **{key: {**part, "file": ""} for key, part in _recorded(link).items()}}
 
 
 def _window(window: Window, names: Mapping[str, Any], end_s: float, path: str) -> list[float]:
@@ -275,6 +281,9 @@ def located(document: Mapping[str, Any]) -> dict[str, Any]:
         service = link.get("service") if isinstance(link, Mapping) else None
         if isinstance(service, Mapping) and service.get("type") == "trace" and isinstance(service.get("file"), str):
             link = {**link, "service": {**service, "file": str(traces.find(service["file"]))}}
+        if isinstance(link, Mapping) and isinstance(link.get("conditions"), Mapping):
+            link = {**link, "conditions": dict(link["conditions"])}
+            conditions.complete(link)
         links.append(link)
     return {**document, "links": links}
 
