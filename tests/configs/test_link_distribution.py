@@ -222,3 +222,18 @@ def test_link_models_are_drawn_with_their_own_delay_and_trained_on() -> None:
     assert np.isfinite(rewards).all() and np.ptp(rewards) > 0
     with pytest.raises(ConfigError, match=r'env.link.models: unknown link model "starlnk"; did you mean "starlink"'):
         distribution_json(load_config("acct", {"env.link.kinds": kinds, "env.link.models": ["starlnk"]}))
+
+
+def test_trainings_draw_conditions_traces_from_random_starts(tmp_path: Path) -> None:
+    path = tmp_path / "drive.csv"
+    path.write_text("time_ms,rate_mbps,delay_ms,loss\n0,20,20,0\n700,8,55,0.01\n1500,14,30,0\n")
+    kinds = {**CONSTANT, "constant": 0, "conditions": 1}
+    steps = reports(worlds=16, steps=60, kinds=kinds, conditions=[str(path)])
+    assert np.isfinite(steps).all()
+    rtt_min_ms, advertised = steps[-1, :, REPORT.rtt_min_ms], steps[:, :, REPORT.advertised_mbps]
+    assert (rtt_min_ms >= 40).all() and rtt_min_ms.max() < 85  # twice the least delay, and what the way there has more
+    assert len(np.unique(advertised[0])) > 1 and set(np.unique(advertised.round(3))) <= {0, 8, 14, 20}
+    with pytest.raises(ConfigError, match='"conditions" is empty'):
+        load_config("acct", {"env.link.kinds": kinds})
+    with pytest.raises(TraceError, match="no trace"):
+        reports(worlds=1, steps=1, kinds=kinds, conditions=["absent.csv"])
