@@ -11,9 +11,9 @@
 //! Departures from the draft, the first four as in Linux's v3 tree (github.com/google/bbr, `net/ipv4/tcp_bbr.c`):
 //! - Marks cut `inflight_shortterm` by a third of their smoothed share; the draft leaves the answer open (§3.7). They
 //!   end a probe when more than half of a flight is marked, and end Startup after two such rounds. Linux does so up to
-//!   5 ms of RTT only, with an exact echo. Here it happens at any RTT, and the echo of RFC 3168 lasts until the sender
-//!   answers, so that shares are overstated. Linux probes again as soon as marks cease; here the next regular probe
-//!   comes.
+//!   5 ms of RTT only, with an exact echo. Here it happens at any RTT. Shares are exact with AccECN; the echo of RFC 3168
+//!   lasts until the sender answers, which overstates them. Linux probes again as soon as marks cease; here the next
+//!   regular probe comes.
 //! - After a timeout `inflight_shortterm` starts from the window before it (`bbr_set_state`), not from the one segment left.
 //! - A loss that a tail-loss probe has repaired counts as one lost segment (`bbr_run_loss_probe_recovery`).
 //! - The state for undoing a spurious recovery is saved when recovery begins, as in Linux. The draft saves it at the
