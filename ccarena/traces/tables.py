@@ -100,7 +100,7 @@ class Table:
     loss_unit: str = "share"
     """One of `LOSS_UNITS`."""
     fill: bool = False
-    """Whether a delay or loss that is no number takes the value before it, at the beginning the first one."""
+    """Flag that a delay or loss that is no number takes the value before it, at the beginning the first one."""
     interval_s: float = 1.0
     header: bool = True
     delimiter: str = ","

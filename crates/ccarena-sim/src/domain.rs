@@ -321,7 +321,7 @@ const TYPICAL: Rate = Rate(10_000_000);
 /// Fewest packets of a buffer that is given in bandwidth-delay products.
 const LEAST_BUFFER_PACKETS: u64 = 10;
 
-/// What an episode's link has from its kind.
+/// Capacity of an episode's link, and the trace that it is from.
 struct Capacity {
     service: ServiceSpec,
     /// Mean rate; it only sizes the buffer.
