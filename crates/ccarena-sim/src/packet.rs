@@ -152,7 +152,7 @@ pub struct Ack {
     pub duplicate: bool,
     /// Feedback of marks in the header's flags.
     pub marks: Marks,
-    /// There are [options](Blocks): blocks, or counters of marked bytes.
+    /// Flag that it has [options](Blocks): blocks, or counters of marked bytes.
     pub has_options: bool,
     /// Send time of the segment whose timestamp is echoed (RFC 7323 §4.3: the earliest unacknowledged one).
     pub echo: Time,
