@@ -20,12 +20,16 @@ def check_rules(text: str, origin: str) -> int:
     fault, or with a memory that no rule covers.
     """
 
-def simulate(scenario_json: str, make: Callable[[int, str, dict[str, Any]], Any] | None = None) -> dict[str, Any]:
+def simulate(
+    scenario_json: str,
+    make: Callable[[int, str, dict[str, Any]], Any] | None = None,
+    stopped: Callable[[], bool] | None = None,
+) -> dict[str, Any]:
     """Runs a scenario document in virtual time and returns its record (docs/results.md).
 
     The GIL is released meanwhile, unless a flow's controller is a Python class, of which `make(flow, class, facts)`
     returns an instance. Raises ScenarioError, TraceError or PolicyError, and ControllerError if a user's controller
-    raises.
+    raises. Raises KeyboardInterrupt after Ctrl-C in the main thread; in others as soon as `stopped()` is true.
     """
 
 def module_about(module: bytes | str | PathLike[str]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ TARGET = "wasm32-unknown-unknown"
 """Rust's name of the machine."""
 _NO_LIBRARY = ("-nostdlib", "-ffreestanding", "-mbulk-memory", "-fno-math-errno")
 """Options that make instructions of copies and square roots, for which a module has no C library."""
-COMPILE = ("--target=wasm32", "-std=c11", "-O2", *_NO_LIBRARY, "-Wall", "-Wextra")
+COMPILE = ("--target=wasm32", "-std=c11", "-O2", *_NO_LIBRARY, "-Wall", "-Wextra", "-Wmissing-prototypes")
 """Options of clang."""
 LINK = ("--no-entry", "--stack-first", "--strip-all", "-z", "stack-size=32768")
 """Options of lld. A stack that grows beyond its end traps, as it comes first in memory."""

@@ -183,7 +183,8 @@ __attribute__((import_module("ccarena"), import_name("random"))) uint64_t cc_ran
 
 /* Room in the module's memory, aligned to 8 bytes, where the host puts events. Modules in other languages export it. */
 #define CC_SCRATCH_BYTES 512u
-CC_EXPORT("cc_scratch") __attribute__((weak)) void *cc_scratch(void) {
+CC_EXPORT("cc_scratch") void *cc_scratch(void);
+__attribute__((weak)) void *cc_scratch(void) {
   static uint64_t room[CC_SCRATCH_BYTES / 8];
   return room;
 }

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ccarena.configs import userfile
+from ccarena.controllers.interface import Controller
 from ccarena.core.files import digest
 from ccarena.errors import ConfigError, ControllerError, did_you_mean
 
@@ -24,6 +25,7 @@ __all__ = [
     "in_file",
     "is_class",
     "make",
+    "new",
     "parameters",
     "with_traceback",
 ]
@@ -106,7 +108,11 @@ def make(flow: int, where: str, facts: Mapping[str, Any]) -> Any:
 
     Raises what its constructor raises, and ConfigError if there is no such class.
     """
-    found: Any = _find(where)
+    return new(_find(where), facts)
+
+
+def new(found: Any, facts: Mapping[str, Any]) -> Any:
+    """Returns a new controller of a class. Raises what its constructor raises."""
     made = found.__new__(found)
     for name in ("mss_bytes", "initial_window", "weight"):
         setattr(made, name, facts[name])
@@ -132,4 +138,8 @@ def _find(where: str) -> type:
         raise ConfigError(f"{_KEY} = {where}: {found!r} is no class; expected one with a method on_ack")
     if not callable(getattr(found, "on_ack", None)):
         raise ConfigError(f"{_KEY} = {where}: the class has no method on_ack(self, ack)")
+    if not issubclass(found, Controller):
+        raise ConfigError(
+            f"{_KEY} = {where}: derive it from ccarena.Controller: class {found.__name__}(ccarena.Controller)"
+        )
     return found

@@ -9,5 +9,6 @@ reported exactly once, as soon as it is finished, in any order.
 
 from ccarena.executors.local import Processes, Threads
 from ccarena.executors.pieces import Done, Executor
+from ccarena.executors.pool import pool_of, stopped
 
-__all__ = ["Done", "Executor", "Processes", "Threads"]
+__all__ = ["Done", "Executor", "Processes", "Threads", "pool_of", "stopped"]

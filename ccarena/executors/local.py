@@ -8,13 +8,14 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, as_completed, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import TypeVar
 
 from ccarena.errors import WorkerError
 from ccarena.executors.pieces import Done
+from ccarena.executors.pool import pool_of
 
 __all__ = ["Processes", "Threads"]
 
@@ -26,19 +27,30 @@ _AHEAD = 2  # pieces handed out per process: enough to keep it busy, few to lose
 
 @dataclass(frozen=True)
 class Threads:
-    """Executor in `count` threads: for work that releases the interpreter's lock, as the simulator does."""
+    """Executor in `count` threads, for work that releases the interpreter's lock, as the simulator does.
+
+    One piece at a time runs in the caller's thread, where Ctrl-C and a debugger reach it.
+    """
 
     count: int
 
     def run(self, work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> Generator[Done[Result], None, None]:
         """See `Executor`."""
-        with ThreadPoolExecutor(max_workers=max(1, min(self.count, len(pieces)))) as pool:
+        count = min(self.count, len(pieces))
+        if count <= 1:
+            yield from (_tried(index, work, piece) for index, piece in enumerate(pieces))
+            return
+        with pool_of(count) as pool:
             futures = {pool.submit(work, piece): index for index, piece in enumerate(pieces)}
-            try:
-                for future in as_completed(futures):
-                    yield Done(futures.pop(future), future.result)
-            finally:
-                pool.shutdown(wait=False, cancel_futures=True)
+            for future in as_completed(futures):
+                yield Done(futures.pop(future), future.result)
+
+
+def _tried(index: int, work: Callable[[Piece], Result], piece: Piece) -> Done[Result]:
+    try:
+        return Done.returned(index, work(piece))
+    except Exception as error:
+        return Done.failed(index, error)
 
 
 @dataclass(frozen=True)

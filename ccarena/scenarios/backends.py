@@ -195,21 +195,27 @@ def time_needed(name: str, durations_s: Sequence[float], at_once: int) -> str:
     return f"{runs} {BACKENDS[name].where}, {together}: about {duration(seconds)} in real time"
 
 
-def simulate(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Runs a scenario document in the native simulator. Raises ScenarioError, or MissingDependencyError without it."""
+def simulate(
+    document: Mapping[str, Any], make: Callable[[int, str, Mapping[str, Any]], Any] | None = None
+) -> dict[str, Any]:
+    """Runs a scenario document in the native simulator; `make` makes its Python controllers (`classes.make`).
+
+    Raises ScenarioError, or MissingDependencyError without the simulator.
+    """
     try:
         core = importlib.import_module("ccarena._core")
     except ImportError as error:
         raise MissingDependencyError(
             f"the native extension ccarena._core is not built; build it: {how_to_add()}"
         ) from error
-    from ccarena.controllers.classes import make, with_traceback
+    from ccarena.controllers import classes
+    from ccarena.executors import stopped
     from ccarena.scenarios.scenario import scenario_json
 
     try:
-        return dict(core.simulate(scenario_json(document), make))
+        return dict(core.simulate(scenario_json(document), make or classes.make, stopped))
     except ControllerError as error:
-        raise with_traceback(error) from error.__cause__
+        raise classes.with_traceback(error) from error.__cause__
     except CcarenaError:
         raise
     except ValueError as error:

@@ -29,17 +29,13 @@ from ccarena.runs.journal import Journal
 from ccarena.scenarios.backends import SIM
 from ccarena.scenarios.entrants import Entrant
 from ccarena.scenarios.one_run import perform
+from ccarena.scenarios.room import receiver_room
 from ccarena.searches.links import Cell
 
 __all__ = ["SHOWN", "Judge", "Scores", "check_weights"]
 
 SHOWN = ("throughput_mbps", "signal_delay_to_end_p95_ms")
 """Figures of the comparison on unseen links."""
-FEWEST_PACKETS = 4096
-MOST_BDPS = 16.0
-"""Room of a candidate's receiver: packets at least, and bandwidth-delay products. A candidate that doubles its window
-for ever then costs no more than others.
-"""
 _KNOWN = {False: frozenset({PACKETS, SOLE, LEARNERS}), True: frozenset({PACKETS, FLOWS, LEARNERS})}
 """Needs of figures that a run alone meets, and one beside competitors."""
 MOST_ERROR = 2000
@@ -148,6 +144,11 @@ def _measure(
                     rows.append(_one(piece.flow, cell, beside, weights))
             except CcarenaError as error:
                 rows.append({"error": _said(error, limits)})
+            except KeyboardInterrupt:
+                if limits is None:
+                    raise
+                # A process of candidates ignores Ctrl-C.
+                rows.append({"error": "it raised KeyboardInterrupt"})
             except LimitError as error:
                 rows.append({"error": str(error)})
             except MemoryError:
@@ -169,7 +170,8 @@ def _one(
     flow: Mapping[str, Any], cell: Cell, beside: Sequence[Entrant], weights: Mapping[str, float]
 ) -> dict[str, Any]:
     others = [entrant.as_flow(**cell.route) for entrant in beside] if cell.beside else []
-    own = {"receive_window_packets": _room(cell), **flow, **cell.route}
+    room = receiver_room(cell.scenario["links"], cell.base_rtt_ms)
+    own = {"receive_window_packets": room, **flow, **cell.route}
     run = perform({**cell.scenario, "flows": [own, *others], "record": {"packets": True}}, SIM)
     if reason := run.result["flows"][0].get("error"):
         return {"error": f"its flow ended: {reason}"}
@@ -188,8 +190,3 @@ def _one(
 
 def _is_known(name: str, cell: Cell) -> bool:
     return FIGURES[name].needs <= _KNOWN[cell.beside]
-
-
-def _room(cell: Cell) -> int:
-    rates = [link["service"].get("rate_mbps", 0.0) for link in cell.scenario["links"]]
-    return max(FEWEST_PACKETS, round(MOST_BDPS * max(rates, default=0.0) * cell.base_rtt_ms / 12.0))

@@ -66,6 +66,9 @@ def test_a_compilers_errors_are_shown_as_they_are(tmp_path: Path, capsys: pytest
     path.write_text(source("int unused;"))
     assert main(["build", str(path)]) == 0
     assert "warning: unused variable 'unused'" in capsys.readouterr().err
+    path.write_text(source() + "void cc_on_los(cc *self) { (void)self; }")
+    assert main(["build", str(path)]) == 0
+    assert "no previous prototype for function 'cc_on_los'" in capsys.readouterr().err
     path.write_text(source("int wrong"))
     assert main(["build", str(path)]) == 1
     said = capsys.readouterr().err

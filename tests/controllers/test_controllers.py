@@ -246,7 +246,7 @@ def test_a_file_without_a_class_names_those_that_it_has() -> None:
     [
         ("Small", "on_loss leaves window = 0.5"),
         ("Clock", "it asks the machine's clock, time.time"),
-        ("Dice", "it calls random.random, which is not seeded"),
+        ("Dice", "it uses the module random, which is not seeded"),
         ("Keeps", "two runs with the same seed differ"),
         ("Raises", "ZeroDivisionError: division by zero at"),
     ],

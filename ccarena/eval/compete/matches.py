@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from typing import Any
@@ -31,6 +31,7 @@ from ccarena.eval.compete.bottlenecks import Bottleneck
 from ccarena.eval.heldout.links import MOST_SEEDS
 from ccarena.eval.measure.record import FLOWS, MATCH, PACKETS, REQUIREMENT, Record
 from ccarena.eval.measure.table import FIGURES, columns, row
+from ccarena.executors import pool_of
 from ccarena.scenarios import backends
 from ccarena.scenarios.backends import SIM, failed, validity
 from ccarena.scenarios.entrants import Entrant
@@ -193,7 +194,7 @@ def compete(
     rows = [] if rows is None else rows
     alone: dict[str, Future[_Flows]] = {}
     together: list[tuple[_Run, Future[_Flows]]] = []
-    with ThreadPoolExecutor(max_workers=max(1, threads)) as pool:
+    with pool_of(threads) as pool:
         # The simulator releases the interpreter's lock, so that threads are enough to use every core. Work is taken in
         # the order in which it is given: whoever waits for runs alone waits for what has begun.
         for run in runs:
@@ -201,14 +202,10 @@ def compete(
                 if text not in alone:
                     alone[text] = pool.submit(_measure, text, run.window, plan)
             together.append((run, pool.submit(_together, run, [alone[text] for text in run.alone], plan)))
-        try:
-            for done, (run, measured) in enumerate(together, start=1):
-                rows += _rows(run, entrants, measured.result())
-                if progress is not None:
-                    progress(done, len(runs))
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+        for done, (run, measured) in enumerate(together, start=1):
+            rows += _rows(run, entrants, measured.result())
+            if progress is not None:
+                progress(done, len(runs))
     return rows
 
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -32,6 +31,7 @@ from ccarena.core.terminal import Progress
 from ccarena.errors import ConfigError, ScenarioError
 from ccarena.eval.fidelity.cases import Case
 from ccarena.eval.measure.sample import percentile
+from ccarena.executors import pool_of, stopped
 from ccarena.scenarios import backends
 from ccarena.scenarios.backends import KERNEL, SIM, find
 
@@ -160,7 +160,7 @@ def scenario(case: Case, offset_ms: int, seed: int) -> dict[str, Any]:
 
 def simulate(document: Mapping[str, Any], seconds: float) -> Run:
     """Returns one simulated run's figures, as `reduce` gives them."""
-    return reduce(_core.simulate(json.dumps(document)), seconds)
+    return reduce(_core.simulate(json.dumps(document), stopped=stopped), seconds)
 
 
 def timely(document: Mapping[str, Any], backend: str = KERNEL) -> tuple[dict[str, Any] | None, int]:
@@ -332,15 +332,11 @@ def _distance(value: float, kernel: Sequence[float]) -> float:
 def run_all(work: Sequence[Callable[[], Result]], jobs: int, progress: Progress | None) -> list[Result]:
     """Returns the results of the calls, in their order, running `jobs` at once."""
     # Threads do: a simulation, which is nearly all of the work, runs without the interpreter's lock.
-    with ThreadPoolExecutor(jobs) as pool:
-        try:
-            futures = [pool.submit(call) for call in work]
-            runs = []
-            for future in futures:
-                runs.append(future.result())
-                if progress is not None:
-                    progress(len(runs), len(work))
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    with pool_of(jobs) as pool:
+        futures = [pool.submit(call) for call in work]
+        runs = []
+        for future in futures:
+            runs.append(future.result())
+            if progress is not None:
+                progress(len(runs), len(work))
     return runs

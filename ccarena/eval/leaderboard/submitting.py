@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from ccarena.eval.leaderboard.sampling import Sample, draw
 from ccarena.eval.leaderboard.submission import Claim, Submission, SubmissionError, checked_text, read, write
 from ccarena.eval.leaderboard.submitted_file import SubmittedFile
 from ccarena.eval.leaderboard.trial import Limits, figures_of
+from ccarena.executors import pool_of
 from ccarena.scenarios.entrants import named_file, parse
 
 __all__ = ["file_of", "keep", "links_of", "submit", "verify"]
@@ -135,7 +135,7 @@ def _measured(
         return figures
 
     run: Callable[[Claim], dict[str, float]] = one
-    with ThreadPoolExecutor(max_workers=max(1, threads)) as pool:
+    with pool_of(threads) as pool:
         return list(pool.map(run, claims))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 from ccarena import _core
 from ccarena.envs.rewards import Reward, built_in
 from ccarena.eval.heldout import links as held_out
+from ccarena.executors import pool_of
 from ccarena.policies import artifact
 from ccarena.policies.spec import Spec
 from ccarena.policies.trained_by import configuration_of
@@ -61,7 +61,7 @@ def returns(
     def run(link: held_out.Link) -> list[float]:
         return [_return(backends.execute(held_out.scenario(link, entrant), SIM), reward) for entrant in entrants]
 
-    with ThreadPoolExecutor(max_workers=max(1, threads)) as pool:
+    with pool_of(threads) as pool:
         found = np.array(list(pool.map(run, links)))
     means = np.nanmean(found, axis=0)
     return Returns(len(links), float(means[0]), float(means[1]))

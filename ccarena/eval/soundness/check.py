@@ -6,25 +6,22 @@ a module can do nothing that it may not, and its flow says why it ended.
 
 from __future__ import annotations
 
-import functools
-import random
-import threading
-import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ccarena.controllers.classes import class_of, flow_of
+from ccarena.controllers.classes import class_of
+from ccarena.controllers.load import is_python
 from ccarena.errors import CcarenaError, ControllerError
+from ccarena.eval.soundness.watch import Watch, place
 from ccarena.scenarios.backends import failure, simulate
 from ccarena.scenarios.entrants import Entrant
+from ccarena.scenarios.room import receiver_room
 
-__all__ = ["CASES", "Finding", "check"]
+__all__ = ["CASES", "Finding", "cases", "check"]
 
 
 def _link(rate_mbps: float, delay_ms: float = 20.0, packets: int = 100, **fields: Any) -> dict[str, Any]:
@@ -49,8 +46,8 @@ CASES: dict[str, dict[str, Any]] = {
     "beside CUBIC": {**_alone(_link(24)), "flows": [{}, {"scheme": "cubic", "start_s": 1}]},
 }
 """Scenarios, whose first flow is the controller's."""
-CLOCKS = ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time")
-_METHODS = ("on_ack", "on_loss", "on_sent", "on_timer", "on_spurious_loss", "on_recovery_end", "on_idle_restart")
+_THE_CLASS = "the class"
+"""Name of the last case of a class: what it says of itself, and what it did in none of the runs."""
 
 
 @dataclass(frozen=True)
@@ -63,26 +60,36 @@ class Finding:
 
 def check(entrant: Entrant) -> list[Finding]:
     """Returns what is wrong with a controller, at most one finding per case; none if all is well."""
-    found = []
+    return [found for found in cases(entrant) if found.fault]
+
+
+def cases(entrant: Entrant) -> Iterator[Finding]:
+    """Yields what is wrong with a controller in each case, as soon as it is known; an empty `fault` if nothing is."""
+    watch = Watch(class_of(entrant.flow)) if is_python(entrant.flow) else None
     for name, scenario in CASES.items():
-        fault = _fault_in(scenario, entrant)
-        if fault:
-            found.append(Finding(name, fault))
-    return found
+        yield Finding(name, _fault_in(scenario, entrant, watch))
+    if watch is not None:
+        yield Finding(_THE_CLASS, watch.fault_of_all())
 
 
-def _fault_in(scenario: Mapping[str, Any], entrant: Entrant) -> str:
-    is_class = entrant.flow["controller"]["type"] == "python"
+def _fault_in(scenario: Mapping[str, Any], entrant: Entrant, watch: Watch | None) -> str:
     results = []
     try:
         for _ in range(2):
-            result, fault = (_run_class if is_class else _run_module)(scenario, entrant)
-            if fault:
+            document = _document(scenario, entrant.flow)
+            if watch is None:
+                result = simulate(document)
+                fault = failure(result["flows"][0])
+            else:
+                with watch.watching():
+                    result = simulate(document, watch.make)
+                fault = watch.fault
+            if fault := fault or _crowding(result["flows"][0], document):
                 return fault
             results.append(_plain(result["flows"]))
     except ControllerError as error:
         frames = traceback.extract_tb(error.__cause__.__traceback__) if error.__cause__ else []
-        where = f"; {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
+        where = place((frame.filename, frame.lineno or 0) for frame in reversed(frames))
         return str(error).partition("\n")[0] + where
     except CcarenaError as error:
         return str(error)
@@ -93,24 +100,27 @@ def _fault_in(scenario: Mapping[str, Any], entrant: Entrant) -> str:
     return ""
 
 
-def _run_class(scenario: Mapping[str, Any], entrant: Entrant) -> tuple[Mapping[str, Any], str]:
-    """Returns the result of a run, and what the class did that it should not."""
-    watched = _Watch(class_of(entrant.flow))
-    with _no_clock(watched):
-        result = simulate(_document(scenario, {**entrant.flow, **flow_of(watched.type)}))
-    return result, watched.fault
-
-
-def _run_module(scenario: Mapping[str, Any], entrant: Entrant) -> tuple[Mapping[str, Any], str]:
-    """Returns the result of a run, and why the module's flow ended; empty if it did not."""
-    result = simulate(_document(scenario, entrant.flow))
-    return result, failure(result["flows"][0])
+def _crowding(flow: Mapping[str, Any], document: Mapping[str, Any]) -> str:
+    """Returns a fault if a flow had as many packets on their way as its receiver has room for."""
+    room, sent, acks = document["flows"][0]["receive_window_packets"], flow["transmissions"], flow["acks"]
+    if not len(sent["sent_ns"]):
+        return ""
+    acknowledged = np.maximum.accumulate(np.concatenate([[0], acks["cumulative"]]).astype(np.int64))
+    before = acknowledged[np.searchsorted(acks["time_ns"], sent["sent_ns"], side="right")]
+    full = np.flatnonzero(sent["sequence"].astype(np.int64) + 1 - before >= room)
+    if not len(full):
+        return ""
+    at_s = sent["sent_ns"][full[0]] / 1e9
+    return f"{room:,} packets are unacknowledged at {at_s:.3f} s, far beyond the link and its queue; bound the window"
 
 
 def _document(scenario: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a case with the controller's flow in it."""
     first, *others = scenario["flows"]
-    return {**scenario, "seed": 1, "flows": [{**own, **first}, *others], "record": {"transmissions": True}}
+    links = scenario["links"]
+    room = receiver_room(links, sum(2 * link["delay_ms"] for link in links))
+    flow = {"receive_window_packets": room, **own, **first}
+    return {**scenario, "seed": 1, "flows": [flow, *others], "record": {"transmissions": True}}
 
 
 def _plain(value: Any) -> Any:
@@ -120,68 +130,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
     return [_plain(each) for each in value] if isinstance(value, list) else value
-
-
-class _Watch:
-    """Subclass of a controller's class that looks at the controller after each call."""
-
-    def __init__(self, theirs: type) -> None:
-        self.fault = ""
-        self.thread: int | None = None
-        """Thread in which the controller's code runs at the moment."""
-        names = [name for name in _METHODS if callable(getattr(theirs, name, None))]
-        methods = {name: self._watched(getattr(theirs, name)) for name in names}
-        self.type = type(theirs.__name__, (theirs,), {**methods, "__init__": self._entered(theirs.__init__)})  # type: ignore[misc]
-
-    def _entered(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(method)
-        def call(*arguments: Any, **named: Any) -> None:
-            self.thread = threading.get_ident()
-            try:
-                method(*arguments, **named)
-            finally:
-                self.thread = None
-
-        return call
-
-    def _watched(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        entered = self._entered(method)
-
-        @functools.wraps(method)
-        def call(controller: Any, *arguments: Any) -> None:
-            entered(controller, *arguments)
-            window = controller.window
-            if not self.fault and isinstance(window, (int, float)) and window < 1:
-                at_s = arguments[0] if isinstance(arguments[0], float) else arguments[0].now_s
-                self.fault = f"{method.__name__} leaves window = {window:g} at {at_s:.3f} s; expected at least 1 packet"
-
-        return call
-
-
-@contextmanager
-def _no_clock(watched: _Watch) -> Iterator[None]:
-    """Finds calls of clocks of the machine, and of the module `random`'s own generator, while a run lasts."""
-    kept: list[tuple[Any, str, Any]] = []
-
-    def replace(module: Any, name: str, said: str) -> None:
-        own = getattr(module, name)
-
-        @functools.wraps(own)
-        def called(*arguments: Any, **named: Any) -> Any:
-            # Others may ask meanwhile, such as another thread of this process.
-            if watched.thread == threading.get_ident():
-                watched.fault = watched.fault or said
-            return own(*arguments, **named)
-
-        kept.append((module, name, own))
-        setattr(module, name, called)
-
-    for name in CLOCKS:
-        replace(time, name, f"it asks the machine's clock, time.{name}; the time is now_s of the event")
-    for name in ("random", "uniform", "randint", "gauss", "choice"):
-        replace(random, name, f"it calls random.{name}, which is not seeded; use self.random.{name}")
-    try:
-        yield
-    finally:
-        for module, name, own in kept:
-            setattr(module, name, own)

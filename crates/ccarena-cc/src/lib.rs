@@ -23,6 +23,7 @@ pub mod scheme;
 pub mod schemes;
 pub mod signal;
 pub mod steady_state;
+pub mod timer_calls;
 pub mod types;
 
 pub use action::{Action, ActionError};
@@ -39,4 +40,5 @@ pub use registry::{BuildError, build, find, schemes as all_schemes};
 pub use rules::Rules;
 pub use scheme::{Config, Scheme};
 pub use signal::Signal;
+pub use timer_calls::TimerCalls;
 pub use types::{Bytes, Dur, Rate, Requirement, Time};

@@ -1,5 +1,6 @@
 //! Errors of the Rust side as the exceptions of `ccarena.errors`.
 
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
 /// `ccarena.errors.NAME(message)`.
@@ -37,12 +38,16 @@ pub fn action(error: impl std::fmt::Display) -> PyErr {
     raise("ActionError", error.to_string())
 }
 
-/// Returns the exception for a user's controller that raised one, with that one as its cause.
+/// Returns the exception for a user's controller that raised one, with that one as its cause. Ctrl-C, which comes up
+/// wherever the interpreter is, stays what it is.
 pub fn controller(py: Python<'_>, scenario: &ccarena_net::Scenario, failure: crate::own::Failure) -> PyErr {
     let flow = scenario.flows.get(failure.flow);
     let (name, class) = flow.map_or(("", ""), |flow| (flow.name.as_str(), flow.scheme.as_str()));
     let when = failure.at.map_or_else(|| "before the run".into(), |at| format!("at {:.6} s", at.as_secs_f64()));
     let cause = failure.error;
+    if cause.is_instance_of::<PyKeyboardInterrupt>(py) {
+        return cause;
+    }
     let message = format!("{class}.{} of {name} raised {cause} {when} of the simulation", failure.during);
     let error = raise("ControllerError", message);
     error.set_cause(py, Some(cause));

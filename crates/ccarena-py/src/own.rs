@@ -7,11 +7,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ccarena_cc::controller::TransportNeeds;
-use ccarena_cc::{AckInfo, Bytes, Config, Controller, Dur, LossInfo, Rate, RecoveryState, SentInfo, Time};
+use ccarena_cc::{AckInfo, Bytes, Config, Controller, Dur, LossInfo, Rate, RecoveryState, SentInfo, Time, TimerCalls};
+use pyo3::call::PyCallArgs;
 use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use pyo3::{PyClass, intern};
 
 /// First exception of a run's controllers.
 pub struct Failure {
@@ -206,7 +207,7 @@ impl Sent {
 
 /// Bound methods of a controller; none where its class has none.
 struct Methods {
-    on_ack: Py<PyAny>,
+    on_ack: Option<Py<PyAny>>,
     on_loss: Option<Py<PyAny>>,
     on_sent: Option<Py<PyAny>>,
     on_timer: Option<Py<PyAny>>,
@@ -228,6 +229,7 @@ struct PythonController {
     rate: Option<Rate>,
     threshold: Option<Bytes>,
     timer: Time,
+    timer_calls: TimerCalls,
     flow: usize,
     failed: bool,
     failures: Failures,
@@ -244,7 +246,7 @@ impl PythonController {
             }
         };
         let methods = Methods {
-            on_ack: method("on_ack")?.ok_or_else(|| PyTypeError::new_err("on_ack: missing; expected a method"))?,
+            on_ack: method("on_ack")?,
             on_loss: method("on_loss")?,
             on_sent: method("on_sent")?,
             on_timer: method("on_timer")?,
@@ -252,6 +254,9 @@ impl PythonController {
             on_recovery_end: method("on_recovery_end")?,
             on_idle_restart: method("on_idle_restart")?,
         };
+        if methods.on_ack.is_none() {
+            return Err(PyTypeError::new_err("on_ack: missing; expected a method"));
+        }
         let owns = of.getattr_opt("owns_recovery")?.map_or(Ok(false), |owns| owns.is_truthy())?;
         let mss = f64::from(config.mss.max(1));
         let needs = TransportNeeds {
@@ -271,6 +276,7 @@ impl PythonController {
             rate: None,
             threshold: None,
             timer: Time::NEVER,
+            timer_calls: TimerCalls::default(),
             flow,
             failed: false,
             failures,
@@ -296,33 +302,54 @@ impl PythonController {
         Ok(())
     }
 
-    /// Calls a method, and reads the answers. After an exception nothing is called any more, and the run ends.
-    fn call(&mut self, now: Time, during: &'static str, call: impl FnOnce(&Self, Python<'_>) -> PyResult<()>) {
+    /// Calls the method that `of` returns, if the class has it, and reads the answers. After an exception nothing is called
+    /// any more, and the run ends.
+    fn call(
+        &mut self,
+        now: Time,
+        during: &'static str,
+        of: fn(&Methods) -> Option<&Py<PyAny>>,
+        call: impl FnOnce(&Self, &Bound<'_, PyAny>) -> PyResult<()>,
+    ) {
         if self.failed {
             return;
         }
-        let done = Python::attach(|py| call(self, py).and_then(|()| self.read(py)));
+        let done = Python::attach(|py| {
+            let Some(method) = of(&self.methods) else { return Ok(()) };
+            call(self, method.bind(py))?;
+            self.read(py)
+        });
         if let Err(error) = done {
             (self.failed, self.timer, self.window, self.rate) = (true, Time::NEVER, Bytes(self.mss as u64), None);
             fail(&self.failures, Failure { flow: self.flow, at: Some(now), during, error });
         }
     }
 
-    fn lost(&mut self, loss: &LossInfo, timeout: bool) {
-        self.call(loss.now, "on_loss", |this, py| {
-            let Some(method) = &this.methods.on_loss else { return Ok(()) };
-            {
-                let mut event = this.loss.borrow_mut(py);
-                (event.info, event.timeout) = (*loss, timeout);
-            }
-            give(py, method, &this.loss)
-        });
+    /// Calls a method with numbers.
+    fn told(
+        &mut self,
+        now: Time,
+        during: &'static str,
+        of: fn(&Methods) -> Option<&Py<PyAny>>,
+        numbers: impl for<'py> PyCallArgs<'py>,
+    ) {
+        self.call(now, during, of, |_, method| method.call1(numbers).map(drop));
     }
-}
 
-/// Calls `method` with one event.
-fn give<T: PyClass>(py: Python<'_>, method: &Py<PyAny>, event: &Py<T>) -> PyResult<()> {
-    method.bind(py).call1((event,)).map(|_| ())
+    fn lost(&mut self, loss: &LossInfo, timeout: bool) {
+        self.call(
+            loss.now,
+            "on_loss",
+            |methods| methods.on_loss.as_ref(),
+            |this, method| {
+                {
+                    let mut event = this.loss.borrow_mut(method.py());
+                    (event.info, event.timeout) = (*loss, timeout);
+                }
+                method.call1((&this.loss,)).map(drop)
+            },
+        );
+    }
 }
 
 /// A number that is finite and not negative, or the exception that says what was found.
@@ -354,21 +381,27 @@ impl Controller for PythonController {
     }
 
     fn on_sent(&mut self, sent: &SentInfo) {
-        if self.methods.on_sent.is_none() {
-            return;
-        }
-        self.call(sent.now, "on_sent", |this, py| {
-            let Some(method) = &this.methods.on_sent else { return Ok(()) };
-            this.sent.borrow_mut(py).info = *sent;
-            give(py, method, &this.sent)
-        });
+        self.call(
+            sent.now,
+            "on_sent",
+            |methods| methods.on_sent.as_ref(),
+            |this, method| {
+                this.sent.borrow_mut(method.py()).info = *sent;
+                method.call1((&this.sent,)).map(drop)
+            },
+        );
     }
 
     fn on_ack(&mut self, ack: &AckInfo) {
-        self.call(ack.now, "on_ack", |this, py| {
-            this.ack.borrow_mut(py).info = *ack;
-            give(py, &this.methods.on_ack, &this.ack)
-        });
+        self.call(
+            ack.now,
+            "on_ack",
+            |methods| methods.on_ack.as_ref(),
+            |this, method| {
+                this.ack.borrow_mut(method.py()).info = *ack;
+                method.call1((&this.ack,)).map(drop)
+            },
+        );
     }
 
     fn on_loss(&mut self, loss: &LossInfo) {
@@ -380,39 +413,34 @@ impl Controller for PythonController {
     }
 
     fn on_spurious_loss(&mut self, now: Time) {
-        self.call(now, "on_spurious_loss", |this, py| match &this.methods.on_spurious_loss {
-            Some(method) => method.bind(py).call1((now.as_secs_f64(),)).map(|_| ()),
-            None => Ok(()),
-        });
+        self.told(now, "on_spurious_loss", |methods| methods.on_spurious_loss.as_ref(), (now.as_secs_f64(),));
     }
 
     fn on_recovery_end(&mut self, now: Time, in_flight: Bytes) {
-        self.call(now, "on_recovery_end", |this, py| match &this.methods.on_recovery_end {
-            Some(method) => method.bind(py).call1((now.as_secs_f64(), in_flight.0 as f64 / this.mss)).map(|_| ()),
-            None => Ok(()),
-        });
+        let numbers = (now.as_secs_f64(), in_flight.0 as f64 / self.mss);
+        self.told(now, "on_recovery_end", |methods| methods.on_recovery_end.as_ref(), numbers);
     }
 
     fn on_idle_restart(&mut self, now: Time, idle: Dur, rto: Dur) {
-        self.call(now, "on_idle_restart", |this, py| match &this.methods.on_idle_restart {
-            Some(method) => {
-                let times = (now.as_secs_f64(), idle.as_secs_f64(), rto.as_secs_f64());
-                method.bind(py).call1(times).map(|_| ())
-            }
-            None => Ok(()),
-        });
+        let numbers = (now.as_secs_f64(), idle.as_secs_f64(), rto.as_secs_f64());
+        self.told(now, "on_idle_restart", |methods| methods.on_idle_restart.as_ref(), numbers);
     }
 
     /// A controller that does not name another time is not called again.
     fn on_timer(&mut self, now: Time) {
-        self.call(now, "on_timer", |this, py| match &this.methods.on_timer {
-            Some(method) => {
+        let counted = self.timer_calls.count(now, "timer_s");
+        self.call(
+            now,
+            "on_timer",
+            |methods| methods.on_timer.as_ref(),
+            |this, method| {
+                counted.map_err(PyValueError::new_err)?;
+                let py = method.py();
                 this.object.bind(py).setattr(intern!(py, "timer_s"), py.None())?;
-                method.bind(py).call1((now.as_secs_f64(),)).map(|_| ())
-            }
-            None => Ok(()),
-        });
-        // The clock goes on.
+                method.call1((now.as_secs_f64(),)).map(drop)
+            },
+        );
+        // A time that has come already would fire for ever at one instant.
         self.timer = self.timer.max(now + Dur(1));
     }
 

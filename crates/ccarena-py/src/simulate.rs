@@ -12,7 +12,7 @@ use ccarena_net::service::access;
 use ccarena_net::{Demand, Scenario, queues, routers};
 use ccarena_sim::{Files, Sim, oracle};
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::{Value, json};
@@ -22,34 +22,45 @@ use crate::{errors, own};
 /// Time that a run with a user's controller goes on before an interrupt or an exception is heard.
 const SLICE: Dur = Dur::from_millis(100);
 
-/// simulate(scenario_json, make=None) -> dict: runs a scenario in virtual time; the GIL is released meanwhile, unless a
-/// flow's controller is a Python class, of which `make(flow, class, facts)` returns an instance.
+/// simulate(scenario_json, make=None, stopped=None) -> dict: runs a scenario in virtual time; the GIL is released meanwhile,
+/// unless a flow's controller is a Python class, of which `make(flow, class, facts)` returns an instance.
 ///
-/// Raises ScenarioError, TraceError or PolicyError, and ControllerError if a user's controller raises. The result's
-/// layout is in docs/results.md.
+/// Raises ScenarioError, TraceError or PolicyError, and ControllerError if a user's controller raises. Raises
+/// KeyboardInterrupt after Ctrl-C in the main thread; in others as soon as `stopped()` is true. The result's layout is
+/// in docs/results.md.
 #[pyfunction]
-#[pyo3(signature = (scenario_json, make=None))]
-fn simulate<'py>(py: Python<'py>, scenario_json: &str, make: Option<Py<PyAny>>) -> PyResult<Bound<'py, PyDict>> {
+#[pyo3(signature = (scenario_json, make=None, stopped=None))]
+fn simulate<'py>(
+    py: Python<'py>,
+    scenario_json: &str,
+    make: Option<Py<PyAny>>,
+    stopped: Option<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
     let scenario = Scenario::parse(scenario_json).map_err(errors::scenario)?;
     let is_python = |flow: &Flow| matches!(flow.own, Some(Own::Python { .. }));
     if let (Some(make), true) = (make, scenario.flows.iter().any(is_python)) {
-        return with_own(py, &scenario, make);
+        return with_own(py, &scenario, make, stopped.as_ref());
     }
     let mut sim = py.detach(|| Sim::new(&scenario, &Files::default(), false)).map_err(|e| errors::sim(&e))?;
     let end = Time(scenario.duration.0);
     let mut at = Time::ZERO;
     while at < end {
         // In slices, so that an interrupt is heard.
-        at = end.min(at + SLICE * 100);
+        at = end.min(at + SLICE * 10);
         py.detach(|| sim.run_until(at));
-        py.check_signals()?;
+        check_interrupt(py, stopped.as_ref())?;
     }
     let record = py.detach(|| sim.take_result(&scenario));
     dict(py, record)
 }
 
 /// Runs a scenario with Python controllers, which need the interpreter all the time.
-fn with_own<'py>(py: Python<'py>, scenario: &Scenario, make: Py<PyAny>) -> PyResult<Bound<'py, PyDict>> {
+fn with_own<'py>(
+    py: Python<'py>,
+    scenario: &Scenario,
+    make: Py<PyAny>,
+    stopped: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
     let failures = own::Failures::default();
     let first = || failures.lock().unwrap_or_else(PoisonError::into_inner).take();
     let mut files = Files::default();
@@ -63,12 +74,21 @@ fn with_own<'py>(py: Python<'py>, scenario: &Scenario, make: Py<PyAny>) -> PyRes
     while at < end {
         at = end.min(at + SLICE);
         sim.run_until(at);
-        py.check_signals()?;
+        check_interrupt(py, stopped)?;
         if let Some(failure) = first() {
             return Err(errors::controller(py, scenario, failure));
         }
     }
     dict(py, sim.take_result(scenario))
+}
+
+/// Raises KeyboardInterrupt if the run shall end.
+fn check_interrupt(py: Python<'_>, stopped: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    py.check_signals()?;
+    match stopped {
+        Some(stopped) if stopped.call0()?.is_truthy()? => Err(PyKeyboardInterrupt::new_err(())),
+        _ => Ok(()),
+    }
 }
 
 /// The result as nested dictionaries.

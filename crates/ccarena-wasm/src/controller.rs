@@ -1,6 +1,6 @@
 //! Controller of one flow that a module steers.
 
-use ccarena_cc::{AckInfo, Bytes, Config, Controller, Dur, LossInfo, Rate, SentInfo, Time, TransportNeeds};
+use ccarena_cc::{AckInfo, Bytes, Config, Controller, Dur, LossInfo, Rate, SentInfo, Time, TimerCalls, TransportNeeds};
 use wasmi::TypedFunc;
 
 use crate::About;
@@ -42,6 +42,7 @@ pub struct WasmController {
     rate: Option<Rate>,
     threshold: Option<Bytes>,
     timer: Time,
+    timer_calls: TimerCalls,
     failure: Option<String>,
 }
 
@@ -88,6 +89,7 @@ impl WasmController {
             rate: None,
             threshold: None,
             timer: Time::NEVER,
+            timer_calls: TimerCalls::default(),
             failure: None,
         };
         made.answered().and_then(|first| made.take(first)).map_err(|reason| format!("cc_create: {reason}"))?;
@@ -229,16 +231,17 @@ impl Controller for WasmController {
     fn on_timer(&mut self, now: Time) {
         let Some(function) = self.functions.timer.as_ref().filter(|_| self.failure.is_none()) else { return };
         let at = self.control as usize;
-        let called = match self.instance.room(at) {
+        let counted = self.timer_calls.count(now, "timer_ns");
+        let called = counted.and_then(|()| match self.instance.room(at) {
             Some(room) => {
                 let kept = Control { timer_ns: NEVER, ..Control::read(room) };
                 *room = kept.bytes();
                 self.instance.event(function, (self.state, now.0, self.control))
             }
             None => Err("its memory has shrunk".into()),
-        };
+        });
         self.after("cc_on_timer", now, called);
-        // The clock goes on.
+        // A time that has come already would fire for ever at one instant.
         self.timer = self.timer.max(now + Dur(1));
     }
 

@@ -106,6 +106,28 @@ fn a_timer_comes_once_unless_it_is_set_again() {
 }
 
 #[test]
+fn a_timer_that_is_always_due_ends_the_flow() {
+    for after in [0, 1, 9_000] {
+        let create = "(i64.store offset=24 (local.get $out) (i64.const 500)) i32.const 0";
+        let more = format!(
+            r#"(func (export "cc_on_timer") (param i32) (param $now i64) (param $out i32)
+                (i64.store offset=24 (local.get $out) (i64.add (local.get $now) (i64.const {after}))))"#
+        );
+        let mut controller = made(&Text { create, more: &more, ..Text::default() });
+        let calls = (1..).take_while(|_| {
+            let now = controller.next_timer();
+            controller.on_timer(now);
+            controller.failure().is_none()
+        });
+        assert_eq!(calls.count(), 1000);
+        let said = reason(controller.as_ref());
+        assert!(
+            said.starts_with("cc_on_timer: more than 1000 calls within 10 ms; name a later time in timer_ns, at 0.0")
+        );
+    }
+}
+
+#[test]
 fn every_event_reaches_its_function() {
     let names = ["loss", "timeout", "sent"];
     let event = |name: &str, packets: usize| {
