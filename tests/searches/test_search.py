@@ -269,7 +269,7 @@ def test_the_verdict_is_in_the_words_of_trained_policies() -> None:
         ("search copa@delta=0.1:1 --link constant --test-link constant", "every one of them is searched"),
         ("search copa@delta=0.1:1 --candidates 5", "3 rungs need 9 at least"),
         ("search copa@delta=0.1:1 --candidates 0", "candidates = 0: expected a whole number, 1 to"),
-        ("search copa@delta=0.1:1 --duration-s 0", "duration_s = 0: expected a number above 0"),
+        ("search copa@delta=0.1:1 --duration-s 0", "duration_s = 0.0: expected a number above 0"),
         ("search copa@delta=0.1:1 --workers 0", "workers = 0: expected at least 1"),
         ("search copa@delta=0.1:1 --weights powr=1", 'weights: unknown figure "powr"; did you mean "power"?'),
         ("search copa@delta=0.1:1 --weights power", '--weights "power": expected FIGURE=NUMBER'),
