@@ -19,7 +19,7 @@ from ccarena.core.reader import parse_yaml
 from ccarena.eval.measure.table import FIGURES
 from ccarena.policies.graph import OPERATIONS
 from ccarena.scenarios.flows import enter
-from ccarena.scenarios.scenario import read_scenario
+from ccarena.scenarios.scenario import read_scenario, resolve
 
 _core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: examples of docs/ not run (run make)")
 
@@ -81,7 +81,7 @@ PARTS = {
 
 
 @pytest.mark.parametrize("document", each("yaml") + EXAMPLES)
-def test_scenarios_are_valid_and_run(document: str) -> None:
+def test_scenarios_are_valid_and_run(document: str, tmp_path: Path) -> None:
     scenario = parse_yaml(document, "docs")
     if "kind" in scenario or "iperf3.yaml" in document:
         return  # the next test's
@@ -95,6 +95,9 @@ def test_scenarios_are_valid_and_run(document: str) -> None:
     if "spec" in scenario:
         assert load_config(scenario).spec == scenario["spec"]
         return
+    for name in re.findall(r"\w+\.(?:down|up)\.csv", document):
+        (tmp_path / name).write_text("time_ms,rate_mbps,delay_ms,loss\n0,50,30,0\n9000,80,25,0.01\n18000,60,40,0\n")
+    scenario = resolve(scenario, tmp_path)
     _core.validate_scenario(json.dumps(scenario))
     result = _core.simulate(json.dumps(scenario))
     assert all(flow["delivered_bytes"] > 0 for flow in result["flows"])
@@ -117,6 +120,8 @@ def test_the_commands_of_the_traces_page_run(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     (tmp_path / "drive.trace").write_text("".join(f"{ms}\n" for ms in range(1, 3000)))
     (tmp_path / "rates.csv").write_text("1.5\n2.5\n")
+    seconds = "".join(f"{1000 * second},{50 + 37 * second % 90}\n" for second in range(300))
+    (tmp_path / "measured.csv").write_text(f"time_ms,rate_mbps\n{seconds}")
     (text,) = blocks(ROOT / "docs" / "traces.md", "sh")
     lines = [shlex.split(line, comments=True) for line in text.splitlines()]
     assert len(lines) >= 6
@@ -135,7 +140,7 @@ def test_the_results_page_names_every_key() -> None:
     result = _core.simulate(json.dumps({"duration_s": 1, "links": [link], "flows": [flow], "record": record}))
     flow_page, link_page = text[text.index("### `flows[i]`") :].split("### `links[i]`")
     for page, keys in ((flow_page, result["flows"][0]), (link_page, result["links"][0])):
-        named = set(re.findall(r"`([a-z_]+)`", page))
+        named = set(re.findall(r"`([a-z_0-9]+)`", page))
         assert set(keys) <= named, set(keys) - named
         assert set(keys.get("log", ())) | set(keys.get("drops", ())) <= named
 

@@ -205,7 +205,8 @@ def test_types_name_every_key_that_the_native_code_knows() -> None:
     impaired = {**SHORT["links"][0], "reorder": chance, "duplicate": 0.1, "corrupt": 0.1}
     impaired["conditions"] = {"file": "drive.csv"}
     impaired["policer"] = impaired["shaper"] = {"rate_mbps": 9, "burst_bytes": 9000}
-    known = json.loads(_core.validate_scenario(json.dumps({**SHORT, "links": [impaired]})))
+    flow = {"scheme": "cubic", "ecn": "accurate", "peer_ecn": True, "l4s": True}
+    known = json.loads(_core.validate_scenario(json.dumps({**SHORT, "links": [impaired], "flows": [flow]})))
     assert set(get_type_hints(ccarena.Scenario)) == set(known)
     assert set(get_type_hints(ccarena.Link)) == set(known["links"][0])
     assert set(get_type_hints(ccarena.Flow)) == set(known["flows"][0])

@@ -35,7 +35,7 @@ def test_one_scheme_has_ranges_and_explanations(capsys: pytest.CaptureFixture[st
     text = show("acct", capsys=capsys)
     assert text.startswith("acct: ") and "kind: learned" in text
     assert "budget_ms" in text and "0.1 to 1000" in text and "paper" in text
-    assert "no parameters" in show("reno", capsys=capsys)
+    assert "no parameters" in show("multcp", capsys=capsys)
 
 
 def test_kinds() -> None:

@@ -296,7 +296,8 @@ def test_what_cannot_be_searched_is_said_before_anything_runs(
     Path("other").mkdir()
     Path("other", "plan.yaml").write_text("scheme: copa\n")
     Path("holed.py").write_text(
-        "import ccarena\nclass Holed(ccarena.Controller):\n    window = 1\n    def on_ack(self, ack):\n        x = ack.rtt  # search: y\n"
+        "import ccarena\nclass Holed(ccarena.Controller):\n    window = 1\n"
+        "    def on_ack(self, ack):\n        x = ack.rtt  # search: y\n"
     )
     assert main(words.split()) == 2
     assert message in capsys.readouterr().err

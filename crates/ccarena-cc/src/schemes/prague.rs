@@ -34,7 +34,7 @@ use crate::types::{Bytes, Dur, Rate, Time};
 /// Registry entry.
 pub const SCHEME: Scheme = Scheme {
     name: "prague",
-    summary: "Prague: scalable control for L4S queues (draft-briscoe-iccrg-prague-congestion-control-04)",
+    summary: "Prague: scalable control for L4S queues (draft-briscoe-iccrg-prague-congestion-control)",
     params: &[
         Param {
             name: "rtt_target_ms",
