@@ -515,7 +515,9 @@ REFUSED: dict[str, str] = {
     "traces stats up.trace --seed 3": "--seed has no effect on recorded traces",
     "traces plot up.trace --mean-mbps 3": "--mean-mbps has no effect on recorded traces",
     f"{CONVERT} --seed 3": "--seed has no effect without --burstiness",
-    "traces convert table.csv --out x.json --burstiness 0.5": "--burstiness has no effect on rates (--out NAME.json or NAME.csv)",
+    "traces convert table.csv --out x.json --burstiness 0.5": (
+        "--burstiness has no effect on rates (--out NAME.json or NAME.csv)"
+    ),
     f"{CONVERT} --time start --gaps hold --max-gap 3": "--max-gap has no effect with --gaps hold",
     f"{CONVERT} --gaps cut": "--gaps has no effect without --time",
     f"{CONVERT} --format iperf3 --keep x=1": "--keep has no effect on a file of the format iperf3",
