@@ -75,6 +75,7 @@ def test_the_base_probability_holds_the_target_delay() -> None:
         ({"type": "dualpi2", "coupling": 256}, r"links\[0\].queue.coupling.*1 to 255"),
         ({"type": "dualpi2", "classic_percent": 101}, r"links\[0\].queue.classic_percent.*0 to 100"),
         ({"type": "step", "packets": 9, "mark_bytes": 1, "mark_ms": 1}, r"queue.mark_ms.*one threshold"),
+        ({"type": "fq_codel", "ce_threshold_l4s": True}, r"queue.ce_threshold_l4s.*ce_threshold_ms above 0"),
         ({"type": "step"}, "exactly one limit"),
     ],
 )

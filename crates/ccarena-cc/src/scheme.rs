@@ -29,7 +29,7 @@ pub struct Scheme {
     pub requirement: bool,
     /// The scheme that it does exactly as, with default parameters and weight 1; boards have one of the two.
     pub alias_of: Option<&'static str>,
-    /// Feedback of marks that it needs; with less it does as the scheme that it falls back to.
+    /// Feedback of marks that it needs; with less it runs as NewReno.
     pub feedback: Feedback,
     /// Builds one; `config.params` are complete and within bounds.
     pub build: fn(&Config) -> Box<dyn Controller>,

@@ -18,6 +18,9 @@ const FIRST_PACKETS: u32 = 5;
 const FIRST_ECT_BYTES: u32 = 1;
 /// Bits of the ACE field.
 const ACE: u32 = 0b111;
+/// Bits of the count of marks in a simulated acknowledgement of QUIC. RFC 9000 §13.4 has the whole count; these tell it
+/// exactly for up to 127 packets.
+const QUIC: u32 = 0x7f;
 /// Bits of a counter in the option.
 const COUNTER: u32 = 0xff_ffff;
 /// Kinds of the option: the order of its counters (§3.2.3).
@@ -99,6 +102,12 @@ impl ReceiverCounters {
         (self.packets & ACE) as u8
     }
 
+    /// The count of marks in an acknowledgement of QUIC.
+    #[must_use]
+    pub const fn quic(&self) -> u8 {
+        (self.packets & QUIC) as u8
+    }
+
     /// The counters of bytes.
     #[must_use]
     pub fn option(&self) -> AccEcnOption {
@@ -149,26 +158,36 @@ pub struct SenderCounters {
     packets: u32,
     /// Payload bytes that arrived as CE (s.ceb).
     bytes: u32,
+    /// Bits of the field that carries the receiver's counter of packets.
+    field: u32,
 }
 
 impl Default for SenderCounters {
     fn default() -> Self {
-        Self { packets: FIRST_PACKETS, bytes: 0 }
+        Self { packets: FIRST_PACKETS, bytes: 0, field: ACE }
     }
 }
 
 impl SenderCounters {
+    /// Counters of a sender over QUIC.
+    #[must_use]
+    pub fn quic() -> Self {
+        Self { field: QUIC, ..Self::default() }
+    }
+
     /// Takes the ACE field and the option of an acknowledgement that newly delivers `packets` with `payload` bytes in all,
-    /// of segments of `mss` bytes. Returns how many of these were marked, by the safest likely estimate (appendix A.2).
+    /// of segments of `mss` bytes. Returns how many of these were marked, by the safest likely estimate (appendix A.2). Marks
+    /// of duplicates beyond `packets` are taken and not returned.
     pub fn take(&mut self, ace: u8, option: Option<&AccEcnOption>, packets: u32, payload: u64, mss: u32) -> u32 {
         if packets == 0 {
             // Perhaps older than one before it.
             return 0;
         }
         let bytes = option.and_then(|option| option.counters[1]).map(|counter| self.new_bytes(counter));
-        let marked = estimate(u32::from(ace).wrapping_sub(self.packets) & ACE, packets, bytes, payload, mss);
+        let least = u32::from(ace).wrapping_sub(self.packets) & self.field;
+        let marked = if packets <= self.field { least } else { self.estimate(least, packets, bytes, payload, mss) };
         self.packets = self.packets.wrapping_add(marked);
-        marked
+        marked.min(packets)
     }
 
     /// Bytes newly marked, by their counter of 24 bits (`tcp_update_ecn_bytes`).
@@ -181,26 +200,23 @@ impl SenderCounters {
         self.bytes = self.bytes.wrapping_add(delta);
         u64::from(delta)
     }
-}
 
-/// Newly marked packets, if the ACE field has grown by `least` and wrapped an unknown number of times.
-fn estimate(least: u32, packets: u32, bytes: Option<u64>, payload: u64, mss: u32) -> u32 {
-    if packets <= ACE {
-        return least;
+    /// Newly marked packets, if the field has grown by `least` and wrapped an unknown number of times.
+    fn estimate(&self, least: u32, packets: u32, bytes: Option<u64>, payload: u64, mss: u32) -> u32 {
+        // The largest number that the field allows (A.2.1).
+        let most = packets - (packets.wrapping_sub(least) & self.field);
+        let Some(bytes) = bytes else { return most };
+        if bytes == 0 {
+            return least;
+        }
+        if packets >= 2 * (self.field + 1) {
+            let likely = (bytes * u64::from(packets)).div_ceil(payload.max(1));
+            return most.min(least + (u32::try_from(likely).unwrap_or(u32::MAX) & !self.field));
+        }
+        let (least_bytes, most_bytes) = (u64::from(least) * u64::from(mss), u64::from(most) * u64::from(mss));
+        // Small packets may hide marks: the field's least is taken only if the bytes are clearly fewer than its most.
+        if bytes <= least_bytes && bytes < most_bytes / 2 { least } else { most }
     }
-    // The largest number that the field allows (A.2.1).
-    let most = packets - (packets.wrapping_sub(least) & ACE);
-    let Some(bytes) = bytes else { return most };
-    if bytes == 0 {
-        return least;
-    }
-    if packets >= 2 * (ACE + 1) {
-        let likely = (bytes * u64::from(packets)).div_ceil(payload.max(1));
-        return most.min(least + (u32::try_from(likely).unwrap_or(u32::MAX) & !ACE));
-    }
-    let (least_bytes, most_bytes) = (u64::from(least) * u64::from(mss), u64::from(most) * u64::from(mss));
-    // Small packets may hide marks: the field's least is taken only if the bytes are clearly fewer than its most.
-    if bytes <= least_bytes && bytes < most_bytes / 2 { least } else { most }
 }
 
 #[cfg(test)]

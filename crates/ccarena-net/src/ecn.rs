@@ -38,7 +38,7 @@ impl Ecn {
         !matches!(self, Self::NotEct)
     }
 
-    /// Returns whether a queue with low latency for some takes the packet for one of these (RFC 9331 §5.1).
+    /// Returns whether an L4S queue takes the packet (RFC 9331 §5.1).
     #[inline]
     #[must_use]
     pub const fn is_l4s(self) -> bool {

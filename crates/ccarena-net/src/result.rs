@@ -320,7 +320,7 @@ impl FlowResult {
         let (needed, agreed) = (spec.needed_feedback(), spec.feedback());
         Self {
             feedback: (needed.max(spec.ecn) > Feedback::Classic).then(|| agreed.name()),
-            fallback: (agreed < needed).then(|| spec.fallback()),
+            fallback: spec.fallback(),
             name: spec.name.clone(),
             scheme: spec.scheme.clone(),
             start_s: spec.start.as_secs_f64(),

@@ -319,10 +319,15 @@ impl Flow {
         scheme.map_or(Feedback::None, |scheme| scheme.feedback)
     }
 
-    /// Statement for its result that its scheme runs as another.
-    pub(crate) fn fallback(&self) -> String {
-        let (needed, agreed) = (self.needed_feedback().name(), self.feedback().name());
-        format!("{} needs feedback of marks {needed:?}, and its ends agreed on {agreed:?}: it ran as reno", self.scheme)
+    /// Statement for its result of what it runs as, if its ends agreed on less feedback than it needs.
+    pub(crate) fn fallback(&self) -> Option<String> {
+        let (needed, agreed) = (self.needed_feedback(), self.feedback());
+        let on = format!("its ends agreed on {:?}", agreed.name());
+        if agreed < needed {
+            let scheme = &self.scheme;
+            return Some(format!("{scheme} needs feedback of marks {:?}, and {on}: it ran as reno", needed.name()));
+        }
+        (self.l4s && agreed < Feedback::Accurate).then(|| format!("packets left without ECT(1), as {on}"))
     }
 
     /// Feedback of marks that its ends agree on. QUIC's acknowledgements count marks always (RFC 9000 §13.4); TCP's ends

@@ -124,13 +124,13 @@ impl Marks {
     pub const ECHO: Self = Self(1);
     const ACCURATE: u8 = 0x80;
 
-    /// The ACE field of a connection with AccECN (RFC 9768 §3.2.2).
+    /// A count of marks: the ACE field of AccECN (RFC 9768 §3.2.2), or QUIC's count.
     #[must_use]
-    pub fn ace(field: u8) -> Self {
+    pub fn count(field: u8) -> Self {
         Self(Self::ACCURATE | field)
     }
 
-    /// Returns the ACE field, if the connection has AccECN.
+    /// Returns the count, if the connection has one.
     #[must_use]
     pub fn accurate(self) -> Option<u8> {
         (self.0 & Self::ACCURATE != 0).then_some(self.0 & !Self::ACCURATE)
@@ -138,7 +138,7 @@ impl Marks {
 }
 
 /// Room for options in an acknowledgement: selectively acknowledged blocks, the most recent first, before them that of a
-/// duplicate, if one is reported. An AccECN option takes the room of the last ones (RFC 9768 §3.2.3.3).
+/// duplicate, if one is reported. An AccECN option gets the room that the blocks leave (RFC 9768 §3.2.3.3).
 pub type Blocks = [Block; SACK_BLOCKS];
 
 /// An acknowledgement. Its blocks, if it has any, are kept apart: most have none.
@@ -228,7 +228,7 @@ mod tests {
         received.add(Ecn::Ce, 0x0102_0304);
         received.add(Ecn::Ect1, 77);
         for (sacked, counters, bytes) in [(0, 3, 12), (1, 3, 24), (2, 2, 28), (3, 0, 28)] {
-            let ack = ack(sacked, Marks::ace(5));
+            let ack = ack(sacked, Marks::count(5));
             let before = [(1, 2), (3, 4), (5, 6)];
             let mut blocks = before;
             ack.write_option(&received.option(), &mut blocks);
@@ -239,6 +239,6 @@ mod tests {
             assert_eq!(read, expected, "beside {sacked} blocks");
         }
         assert_eq!((ack(3, Marks::NONE).options_bytes(), ack(0, Marks::NONE).options_bytes()), (28, 0));
-        assert_eq!((Marks::ace(0).accurate(), Marks::ECHO.accurate()), (Some(0), None));
+        assert_eq!((Marks::count(0).accurate(), Marks::ECHO.accurate()), (Some(0), None));
     }
 }

@@ -213,12 +213,17 @@ impl Receiver {
     /// The same on a connection with this feedback of marks.
     #[must_use]
     pub fn with_feedback(self, feedback: Feedback) -> Self {
-        let accurate = feedback == Feedback::Accurate;
-        Self { feedback, marks: if accurate { Marks::ace(self.received.ace()) } else { Marks::NONE }, ..self }
+        let marks = if feedback == Feedback::Accurate { self.count_of_marks() } else { Marks::NONE };
+        Self { feedback, marks, ..self }
     }
 
-    /// A data segment with `payload` bytes arrives, whose ECN field it has [taken](Self::on_ecn), none if it is not to be counted. True if it is to be
-    /// [acknowledged](Self::acknowledge) now.
+    /// The count of marks, as acknowledgements carry it.
+    fn count_of_marks(&self) -> Marks {
+        Marks::count(if self.quic.is_some() { self.received.quic() } else { self.received.ace() })
+    }
+
+    /// A data segment with `payload` bytes arrives, whose ECN field was [taken](Self::on_ecn) before. Returns whether it is to
+    /// be [acknowledged](Self::acknowledge) now.
     #[inline]
     pub fn on_data(&mut self, packet: &Packet, payload: u32, now: Time) -> bool {
         match packet.signal {
@@ -377,7 +382,7 @@ impl Receiver {
             }
             Feedback::Accurate => {
                 self.received.add(packet.ecn, payload);
-                self.marks = Marks::ace(self.received.ace());
+                self.marks = self.count_of_marks();
                 self.newly_marked += u32::from(marked);
                 if marked && (!self.was_marked || self.newly_marked >= MARKS_PER_ACK) {
                     self.quick = self.quick.max(1);

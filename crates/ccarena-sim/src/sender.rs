@@ -213,7 +213,7 @@ impl Sender {
             frto: false,
             new_data_first: false,
             tell_reduction: false,
-            counters: SenderCounters::default(),
+            counters: if options.ack_delay { SenderCounters::quic() } else { SenderCounters::default() },
             window_bytes: Bytes(u64::MAX),
             window: 1,
             pacing: None,
@@ -358,7 +358,8 @@ impl Sender {
         self.app_at = self.app.advance(now, self.board.nxt(), self.board.una(), rate);
     }
 
-    /// Takes an acknowledgement (`tcp_ack`), its `options` and the routers' `signal`. The caller then sends what it allows ([`send`](Self::send)).
+    /// Takes an acknowledgement (`tcp_ack`), its `options` and the routers' `signal`. The caller then sends what it allows
+    /// ([`send`](Self::send)).
     #[inline]
     pub fn on_ack(&mut self, ack: &Ack, options: &[Block], signal: Signal, now: Time) {
         let una = self.board.una();
@@ -455,8 +456,8 @@ impl Sender {
         self.alert(ack, ack.cumulative, marked, &delivery);
     }
 
-    /// Returns the newly marked segments, if an acknowledgement tells of marks. An echo stands for all that it delivers, as in
-    /// Linux (`tcp_count_delivered_ce`).
+    /// Returns the newly marked segments, if an acknowledgement tells of marks. An echo stands for all that it delivers, as
+    /// in Linux (`tcp_count_delivered_ce`).
     fn count_marks(&mut self, ack: &Ack, options: &[Block], delivery: &Delivery) -> Option<u32> {
         let packets = delivery.delivered();
         let Some(ace) = ack.marks.accurate() else { return (ack.marks == Marks::ECHO).then_some(packets) };

@@ -140,3 +140,20 @@ fn prague_and_cubic_share_dualpi2() {
         assert_eq!(sim.flows()[1].sender.stats.retransmitted, 0, "{case}");
     }
 }
+
+#[test]
+fn quic_counts_marks_exactly_whatever_is_reordered() {
+    let quic = json!({"type": "quic", "packets": 10});
+    let mut without = over(
+        &json!({"type": "droptail", "packets": 1000}),
+        20.0,
+        &json!([
+            {"scheme": "cubic", "ecn": true, "ack_policy": quic}
+        ]),
+    );
+    without["links"][0]["reorder"] = json!({"probability": 0.02, "late_ms": 6});
+    let sim = run(&without, u64::MAX);
+    assert_eq!(sim.flows()[0].sender.stats.ecn_reductions, 0, "nothing marks");
+    let marked = over(&codel(), 20.0, &json!([{"scheme": "cubic", "ecn": true, "ack_policy": quic}]));
+    assert!(run(&marked, u64::MAX).flows()[0].sender.stats.ecn_reductions > 3);
+}

@@ -81,7 +81,9 @@ impl Controller for Aimd {
     fn on_loss(&mut self, loss: &LossInfo) {
         if loss.new_episode {
             let marked = u64::from(self.cwnd.segments()) * ABE_LEAVES.0 / ABE_LEAVES.1;
-            self.cwnd.reduce(if self.abe && loss.ecn { marked as u32 } else { self.reduced() });
+            // RFC 8511 is about congestion avoidance.
+            let gentle = self.abe && loss.ecn && !self.cwnd.in_slow_start();
+            self.cwnd.reduce(if gentle { marked as u32 } else { self.reduced() });
         }
     }
 

@@ -183,7 +183,9 @@ impl Controller for Cubic {
         if loss.new_episode {
             let marked = (u64::from(self.cwnd.segments()) * ABE_LEAVES / BETA_SCALE) as u32;
             let threshold = self.end_epoch();
-            self.cwnd.reduce(if self.abe && loss.ecn { marked } else { threshold });
+            // RFC 8511 is about congestion avoidance.
+            let gentle = self.abe && loss.ecn && !self.cwnd.in_slow_start();
+            self.cwnd.reduce(if gentle { marked } else { threshold });
         }
     }
 

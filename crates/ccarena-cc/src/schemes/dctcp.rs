@@ -9,7 +9,6 @@
 //!
 //! Departures from the kernel:
 //! - The reduction uses alpha as of the acknowledgement before the one that echoes. The kernel takes that one in first.
-//! - A loss within a reduction for marks changes nothing further. The kernel lowers the threshold to half of the window.
 //! - Windows and thresholds: see `cwnd`.
 
 use super::aimd::{Aimd, NEWRENO};
@@ -19,6 +18,7 @@ use crate::events::{AckInfo, LossInfo};
 use crate::feedback::Feedback;
 use crate::param::Param;
 use crate::scheme::{Config, Scheme};
+use crate::types::{Bytes, Time};
 
 /// Registry entry.
 pub const SCHEME: Scheme = Scheme {
@@ -63,6 +63,7 @@ fn build(config: &Config) -> Box<dyn Controller> {
         acked: 0,
         marked: 0,
         round_end: 0,
+        is_repairing: false,
     })
 }
 
@@ -75,6 +76,8 @@ struct Dctcp {
     marked: u64,
     /// The window of data ends when what is before this byte is acknowledged (`next_seq`).
     round_end: u64,
+    /// Losses are being repaired, and the window was halved for them.
+    is_repairing: bool,
 }
 
 impl Dctcp {
@@ -85,7 +88,7 @@ impl Dctcp {
         if ack.snd_una < self.round_end {
             return;
         }
-        // At least 1, so that alpha reaches zero (`min_not_zero`).
+        // Below 2^shift_g alpha goes to zero at once (`min_not_zero`).
         let decay = if self.alpha >> self.shift_g == 0 { self.alpha } else { self.alpha >> self.shift_g };
         let share = (self.marked << (10 - self.shift_g)) / self.acked.max(1);
         self.alpha = (self.alpha - decay + share).min(ONE);
@@ -107,11 +110,20 @@ impl Controller for Dctcp {
         }
     }
 
+    /// A loss within a reduction for marks is answered, too (RFC 8257 §3.5, `dctcp_react_to_loss`).
     fn on_loss(&mut self, loss: &LossInfo) {
-        if loss.new_episode {
-            let threshold = if loss.ecn { self.reduced() } else { self.cwnd.segments() / 2 };
-            self.cwnd.reduce(threshold);
+        if loss.ecn {
+            if loss.new_episode {
+                self.cwnd.reduce(self.reduced());
+            }
+        } else if loss.new_episode || !self.is_repairing {
+            self.is_repairing = true;
+            self.cwnd.reduce(self.cwnd.segments() / 2);
         }
+    }
+
+    fn on_recovery_end(&mut self, _now: Time, _in_flight: Bytes) {
+        self.is_repairing = false;
     }
 
     fn on_timeout(&mut self, loss: &LossInfo) {

@@ -266,11 +266,17 @@ fn check(scenario: &Scenario, index: usize, plan: &Plan, traffic: Generator) -> 
             );
         }
     }
+    let dctcp = |flow: &Flow| matches!(&flow.foreign, Some(Foreign::Kernel { name }) if name == "dctcp");
+    if flow.ecn != Feedback::None && dctcp(flow) != dctcp(first) {
+        let problem = "got a flow of kernel:dctcp beside another with ecn; expected all or none: receivers echo marks of all \
+                       flows as DCTCP's do (RFC 8257 §3.2)";
+        return refuse("scheme", problem.into());
+    }
     if flow.l4s || flow.needed_feedback() == Feedback::Accurate {
         return refuse(
             if flow.l4s { "l4s" } else { "scheme" },
             format!(
-                "got {}; expected another: the kernel's TCP sends ECT(0) alone (Linux 6.18). The simulator and QUIC \
+                "got {}: the kernel's TCP sends ECT(0) alone (Linux 6.18). The simulator and QUIC \
                      send ECT(1)",
                 if flow.l4s { "true".into() } else { format!("{:?}", flow.scheme) }
             ),

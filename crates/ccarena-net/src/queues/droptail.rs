@@ -50,7 +50,7 @@ impl<T: Item> DropTail<T> {
     /// The packet that leaves next.
     #[must_use]
     pub fn head(&self) -> Option<&T> {
-        self.fifo.head()
+        self.fifo.front()
     }
 
     /// Size of the packet in service, if it has stayed.

@@ -13,7 +13,7 @@ use super::codel::{CE_THRESHOLD_MS, ECN, INTERVAL_MS, ControlLaw, State, TARGET_
 use super::limit::Room;
 use super::marks::Marks;
 use super::stamped::Stamped;
-use super::{Discipline, Infinite, Item, Limit, LimitRule, Param, Queue, QueueSpec, Setting};
+use super::{Discipline, Infinite, Item, Limit, LimitRule, Param, Params, Queue, QueueSpec, Refusal, Setting};
 use crate::rng::mix;
 
 /// Registry entry of this discipline.
@@ -48,10 +48,17 @@ pub const DISCIPLINE: Discipline = Discipline {
             doc: "mark only packets with ECT(1) beyond ce_threshold_ms (Linux: ce_threshold_selector 0x1/0x3)",
         },
     ],
-    check: |_| Ok(()),
+    check: a_threshold_for_its_selector,
     mahimahi: false,
     random: true,
 };
+
+fn a_threshold_for_its_selector(params: &Params) -> Result<(), Refusal> {
+    if params.on("ce_threshold_l4s") && !params.on("ce_threshold_ms") {
+        return Err(Refusal { param: "ce_threshold_l4s", expected: "false, or a ce_threshold_ms above 0".into() });
+    }
+    Ok(())
+}
 
 /// Packets that are dropped at once from the longest queue, at most (`drop_batch_size`).
 const DROP_BATCH: usize = 64;

@@ -41,10 +41,6 @@ impl<T: Item> Infinite<T> {
         self.ring.push_back(item);
     }
 
-    pub(super) fn head(&self) -> Option<&T> {
-        self.ring.front()
-    }
-
     #[inline]
     pub(super) fn front(&self) -> Option<&T> {
         self.ring.front()

@@ -116,14 +116,15 @@ fn plan_flow(scenario: &Scenario, index: usize, policies: &Policies) -> Result<P
     let mtu = check(flow, index)?;
     // As QUIC counts, a full packet is a segment, and headers are those of IPv4 and UDP.
     let config = Config { header_bytes: HEADER_BYTES, ..scenario.controller(index, u32::from(mtu)) };
+    // The stack tells whether an acknowledgement counts marks: with one per packet, that is how many.
+    let counts = flow.needed_feedback() > Feedback::Classic || flow.ecn == Feedback::Accurate;
     let acks = match flow.ack_policy {
-        // The stack tells whether an acknowledgement counts marks: with one per packet, that is how many.
         AckPolicy::Tcp if flow.delayed_ack && flow.feedback() < Feedback::Changes => None,
         AckPolicy::Tcp => Some(Acks { packets: 1, delay: None }),
         AckPolicy::Quic(acks) => {
             let share = Dur::from_secs_f64(scenario.base_rtt(flow).as_secs_f64() * acks.rtt_fraction);
             let delay = acks.max_delay.min(share).max(SHORTEST_ACK_DELAY);
-            Some(Acks { packets: acks.packets, delay: Some(delay) })
+            Some(Acks { packets: if counts { 1 } else { acks.packets }, delay: Some(delay) })
         }
     };
     let settings = Settings { mtu, acks, idle: None, ..Settings::default() };

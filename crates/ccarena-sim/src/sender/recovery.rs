@@ -51,7 +51,8 @@ impl Sender {
     }
 
     /// The state machine, at an acknowledgement that is not plain progress and moved on from segment `una`
-    /// (`tcp_fastretrans_alert`). `marked`: newly marked segments, if it tells of marks. Returns the number of segments newly marked lost, and whether a timer is set.
+    /// (`tcp_fastretrans_alert`). `marked`: newly marked segments, if it tells of marks. Returns the number of segments newly
+    /// marked lost, and whether a timer is set.
     #[cold]
     pub(super) fn alert(&mut self, ack: &Ack, una: u32, marked: Option<u32>, delivery: &Delivery) -> (u32, bool) {
         let (now, advanced) = (delivery.now, ack.cumulative > una);

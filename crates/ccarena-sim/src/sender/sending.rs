@@ -211,8 +211,9 @@ impl Sender {
         let stamp = self.stamp(now);
         self.board.retransmit(seq, Segment::new(stamp, self.delivered, limited), self.flight());
         self.stats.retransmitted += 1;
-        // Retransmissions are not marked (RFC 3168 §6.1.5).
-        Leaving { seq, ecn: Ecn::NotEct, reduced: false }
+        // TCP's retransmissions are not marked (RFC 3168 §6.1.5); what QUIC repairs leaves in new packets.
+        let ecn = if self.options.ack_delay { self.options.ecn } else { Ecn::NotEct };
+        Leaving { seq, ecn, reduced: false }
     }
 
     #[inline]
