@@ -97,7 +97,6 @@ def add_parser(subparsers: Any, **options: Any) -> None:
         help="sessions of each table (%(default)s); others: kept apart",
     )
     _add_columns(sub)
-    sub.set_defaults(delay=None, rtt=None, delay_unit=None, loss=None, loss_unit=None, fill=False)
 
     sub = action("convert", "turn a table of rates, or another tool's log or trace, into a trace")
     _add_convert(sub)
@@ -131,26 +130,26 @@ def _add_convert(sub: argparse.ArgumentParser) -> None:
     )
     sub.add_argument("--burstiness", type=float, default=0.0, help="CV of the rate within a row (%(default)s: even)")
     sub.add_argument("--seed", type=int, default=0, help="seed of --burstiness (%(default)s)")
-    tables = _add_columns(sub)
-    tables.add_argument("--delay", metavar="COLUMN", help="column of the one-way delay: writes a conditions trace")
-    tables.add_argument("--rtt", metavar="COLUMN", help="column of round-trip times, half of which is the delay")
-    tables.add_argument("--delay-unit", choices=tuple(TIME_UNITS), help="unit of --delay or --rtt (ms)")
-    tables.add_argument("--loss", metavar="COLUMN", help="column of the loss: writes a conditions trace")
-    tables.add_argument("--loss-unit", choices=tuple(LOSS_UNITS), help="unit of --loss: share (0 to 1) or percent")
-    tables.add_argument(
-        "--fill", action="store_true", help="a delay or loss that is no number takes the value before it"
-    )
+    _add_columns(sub)
     gaps = "; ".join(f"{name}: {what}" for name, what in GAPS.items())
     sub.add_argument("--gaps", choices=tuple(GAPS), default="refuse", help=f"treatment of gaps in --time ({gaps})")
 
 
-def _add_columns(sub: argparse.ArgumentParser) -> argparse._ArgumentGroup:
-    """Adds the options that say how to read a table, and returns their group."""
+def _add_columns(sub: argparse.ArgumentParser) -> None:
+    """Adds the options that say how to read a table."""
     known = "; ".join(f"{known.name}: {known.summary}" for known in formats.FORMATS)
     sub.add_argument("--format", help=f"format of the file, if it is not recognised ({known})")
     tables = sub.add_argument_group("tables", "which change what the format says")
     tables.add_argument("--rate", metavar="COLUMN", help="column of the rate: header name, or number from 0")
     tables.add_argument("--unit", choices=(*UNITS, "bytes"), help="unit of the rate; bytes: per row")
+    tables.add_argument("--delay", metavar="COLUMN", help="column of the one-way delay")
+    tables.add_argument("--rtt", metavar="COLUMN", help="column of round-trip times, half of which is the delay")
+    tables.add_argument("--delay-unit", choices=tuple(TIME_UNITS), help="unit of --delay or --rtt (ms)")
+    tables.add_argument("--loss", metavar="COLUMN", help="column of the loss")
+    tables.add_argument("--loss-unit", choices=tuple(LOSS_UNITS), help="unit of --loss: share (0 to 1) or percent")
+    tables.add_argument(
+        "--fill", action="store_true", help="a delay or loss that is no number takes the value before it"
+    )
     tables.add_argument("--interval", metavar="COLUMN", help="column of each row's length")
     tables.add_argument("--time", metavar="COLUMN", help="column of each row's start: numbers or date-times")
     tables.add_argument("--time-unit", choices=tuple(TIME_UNITS), help="unit of --interval, and of numbers in --time")
@@ -182,7 +181,6 @@ def _add_columns(sub: argparse.ArgumentParser) -> argparse._ArgumentGroup:
         metavar="N",
         help="a gap is longer than N medians (%(default)g)",
     )
-    return tables
 
 
 def run(args: argparse.Namespace) -> int:
@@ -361,7 +359,10 @@ def _compare(args: argparse.Namespace) -> int:
     sessions = []
     for table in args.tables:
         found = convert.recordings(table, _reader(args, table), Gaps("split", args.max_gap))
-        sessions += [compare.session(one.spans_s, one.rates_mbps) for one in found[SESSIONS[args.sessions]]]
+        sessions += [
+            compare.session(one.spans_s, one.rates_mbps, one.beside.get("delay_ms"), one.beside.get("loss"))
+            for one in found[SESSIONS[args.sessions]]
+        ]
     result = compare.compare(args.model, sessions)
     if args.json:
         _print_json(dataclasses.asdict(result))

@@ -65,8 +65,10 @@ class EmulatorControl:
     ) -> float:
         """Changes a link, which need not be named if it is the only one, and returns the time of the run in seconds.
 
-        Raises ScenarioError if the emulation refuses a value.
+        Raises ScenarioError if nothing is given or the emulation refuses a value.
         """
+        if rate_mbps is delay_ms is loss is None:
+            raise ScenarioError("nothing to set; expected rate_mbps, delay_ms or loss")
         given = {"link": link, "rate_mbps": rate_mbps, "delay_ms": delay_ms, "loss": loss}
         return float(self._ask({key: value for key, value in given.items() if value is not None})["at_s"])
 
@@ -89,7 +91,7 @@ class EmulatorControl:
             line = self._answers.readline(_LONGEST)
         except OSError as error:
             raise MachineError(f"{self.path}: the emulation does not answer: {error.strerror or error}") from error
-        if not line:
+        if not line.endswith(b"\n"):
             raise MachineError(f"{self.path}: the emulation has ended")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:

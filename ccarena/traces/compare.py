@@ -130,11 +130,18 @@ def compare(model: str, sessions: Sequence[Session], draws: int = DRAWS) -> Comp
         rates += [one.rates_mbps for one in drawn]
     figures = []
     for name, (unit, value) in wanted.items():
-        low, median, high = np.percentile([one[name] for one in found], (5, 50, 95)).tolist()
-        figures.append(Figure(name, unit, value, low, median, high))
+        # A draw that is all outage, or without variance, lacks some figures.
+        drawn_values = [one[name] for one in found if name in one]
+        if drawn_values:
+            figures.append(Figure(name, unit, value, *_percentiles(drawn_values)))
     own = np.concatenate([one.rates_mbps for one in sessions])
     total = sum(one.duration_s for one in sessions)
     return Comparison(model, len(sessions), total, tuple(figures), _distance(own, np.concatenate(rates)))
+
+
+def _percentiles(values: Sequence[float]) -> tuple[float, float, float]:
+    low, median, high = np.percentile(values, (5, 50, 95)).tolist()
+    return low, median, high
 
 
 def _drawn(model: str, like: Session, seed: int) -> Session:

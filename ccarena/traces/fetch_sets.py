@@ -16,10 +16,8 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-
 from ccarena.errors import DownloadError, TraceError
-from ccarena.traces import convert, fetch, files
+from ccarena.traces import convert, fetch, files, replays
 from ccarena.traces.formats import find_format
 from ccarena.traces.public_sets import PublicSet, find_set
 from ccarena.traces.recording import Gaps, Recording
@@ -107,6 +105,7 @@ def _recordings(found: PublicSet, original: Path, root: Path, folder: Path) -> I
             yield original.relative_to(root).as_posix(), original
         return
     try:
+        folder.mkdir(parents=True, exist_ok=True)
         with (
             zipfile.ZipFile(original) as archive,
             tempfile.TemporaryDirectory(prefix=".unpacked-", dir=folder) as inside,
@@ -156,10 +155,8 @@ def _convert(found: PublicSet, path: Path, label: str, folder: Path, converted: 
 
 
 def _conditions(recording: Recording, target: Path) -> Path:
-    from ccarena.traces import conditions  # needs the native extension
-
-    starts_ms = (np.cumsum(recording.spans_s) - recording.spans_s) * 1000
-    return conditions.write(target, starts_ms.round(3), rate_mbps=recording.rates_mbps.round(6))
+    convert.write_conditions(target, recording)
+    return target
 
 
 def _trace(path: Path, target: Path) -> Path:
@@ -170,16 +167,11 @@ def _trace(path: Path, target: Path) -> Path:
 
 def _leocc(path: Path, target: Path) -> Path:
     """Converts LeoCC's recording of opportunities (`bw_*.txt`) and of one-way delays each 10 ms (`delay_*.txt`)."""
-    from ccarena.traces import conditions  # needs the native extension
-
-    beside = path.with_name(path.name.replace("bw_", "delay_", 1))
-    if not beside.is_file():
-        raise DownloadError(f"{path}: there is no {beside.name} beside it; expected the delays of the recording")
+    beside = path.with_name(re.sub("^bw", "delay", path.name))
+    if beside == path or not beside.is_file():
+        raise DownloadError(f"{path}: there is no file of its delays beside it; unpack archives, and name their folder")
     try:
-        times_ms = np.loadtxt(path, dtype=np.int64, ndmin=1)
-        delays_ms = np.loadtxt(beside, dtype=np.float64, ndmin=1)
-    except ValueError as error:
-        raise DownloadError(f"{path}: {error}; expected a number on each line of it and of {beside.name}") from error
-    counts = np.bincount(times_ms // _LEOCC_MS, minlength=delays_ms.size)[: delays_ms.size]
-    starts_ms = np.arange(counts.size) * _LEOCC_MS
-    return conditions.write(target, starts_ms, rate_mbps=counts * 12.0 / _LEOCC_MS, delay_ms=delays_ms[: counts.size])
+        convert.write_conditions(target, replays.leo(path, beside))
+    except TraceError as error:
+        raise DownloadError(str(error)) from error
+    return target

@@ -23,7 +23,7 @@ from ccarena.traces.opportunities import PACKET_BITS
 from ccarena.traces.recording import Recording
 from ccarena.traces.tables import text_lines
 
-__all__ = ["in_folder"]
+__all__ = ["in_folder", "leo"]
 
 LEO_MS = 10
 """Time of a line of `delay_N.txt`."""
@@ -45,6 +45,11 @@ def in_folder(folder: Path) -> dict[str, Recording]:
             "down-delay-light-pdo (CellReplay), or a file"
         )
     return found
+
+
+def leo(trace: Path, delays: Path) -> Recording:
+    """Returns LeoCC's recording of opportunities, and of one-way delays in ms each 10 ms. Raises TraceError."""
+    return _with_rates(trace, *_leo(delays, files.load(trace)))
 
 
 def _pairs(folder: Path) -> Iterator[tuple[Path, Path, str | None]]:

@@ -42,12 +42,12 @@ CASES: dict[str, dict[str, Any]] = {
     "a round trip of a second": _alone(_link(12, 500, 1000), 20.0),
     "a cellular link": _alone({**_link(1), "service": {"type": "cellular", "preset": "lte-driving"}}),
     "an application that pauses": _alone(_link(24), app={"type": "onoff", "rate_mbps": 10, "on_s": 0.3, "off_s": 0.9}),
-    "congestion marks": _alone({**_link(24), "queue": {"type": "codel"}}, ecn=True),
+    "congestion marks": _alone({**_link(24), "queue": {"type": "codel", "ecn": True}}, ecn=True),
     "beside CUBIC": {**_alone(_link(24)), "flows": [{}, {"scheme": "cubic", "start_s": 1}]},
 }
 """Scenarios, whose first flow is the controller's."""
 _THE_CLASS = "the class"
-"""Name of the last case of a class: what it says of itself, and what it did in none of the runs."""
+"""Name of the last case, about the class whatever the link."""
 
 
 @dataclass(frozen=True)

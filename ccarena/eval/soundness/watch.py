@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import gc
 import os
 import random
 import sys
@@ -70,12 +71,16 @@ class Watch:
     def watching(self) -> Iterator[None]:
         """Watches one run, which this thread makes."""
         self.fault = ""
-        kept = sys.getprofile()
+        kept, collects = sys.getprofile(), gc.isenabled()
+        # A collection runs callbacks of libraries within the user's code, and some ask a clock.
+        gc.disable()
         sys.setprofile(self._called)
         try:
             yield
         finally:
             sys.setprofile(kept)
+            if collects:
+                gc.enable()
 
     def fault_of_all(self) -> str:
         """Returns what is wrong with the class whatever the link, after all runs; empty if nothing is."""
@@ -89,8 +94,8 @@ class Watch:
         hears = callable(getattr(self._theirs, "on_timer", None))
 
         @functools.wraps(method)
-        def call(controller: Any, *arguments: Any) -> None:
-            method(controller, *arguments)
+        def call(controller: Any, *arguments: Any, **named: Any) -> Any:
+            answer = method(controller, *arguments, **named)
             self._steers = self._steers or not {"window", "pacing_rate"}.isdisjoint(vars(controller))
             window = controller.window
             if not self.fault and isinstance(window, (int, float)) and window < 1:
@@ -99,6 +104,7 @@ class Watch:
                 self._found(
                     f"sets timer_s = {controller.timer_s}", "the class has no method on_timer", method, arguments
                 )
+            return answer
 
         return call
 

@@ -55,7 +55,7 @@ impl Default for Emulator {
     }
 }
 
-/// Extremes of a link over its first minute, for who sizes buffers.
+/// Extremes of a link over its first minute, by which buffers are sized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extremes {
     /// Largest capacity of a second.

@@ -404,7 +404,7 @@ impl<T: Carried> Link<T> {
         Some(departs)
     }
 
-    /// Brings everything that follows from departures by `now` up to date, for who looks at the link from outside.
+    /// Brings everything that follows from departures by `now` up to date, before code outside reads the link.
     pub fn catch_up(&mut self, now: Time) {
         self.settle(now);
         while let Some(&Befallen { befalls, .. }) = self.befallen.front().filter(|befallen| befallen.departs <= now) {

@@ -241,7 +241,9 @@ impl<'a> Process<'a> {
         let level = |&(share, tau_s): &(f64, f64)| (share.sqrt(), Reverting::new(normals(&mut noise).0, tau_s, tick_s));
         let levels = model.memory.iter().map(level).collect();
         let state = pick(&mut stays, &model.shares());
-        let left_s = stay(&mut stays, &model.states[state]) * stays.next_f64();
+        // A moment falls into long stays more often: log-normal stays weighted by their length are longer by e^(sigma^2).
+        let within = stay(&mut stays, &model.states[state]) * model.states[state].stay_sigma.powi(2).exp();
+        let left_s = within * stays.next_f64();
         let slots = Slots::new(model, Stream::new(seed, Purpose::LinkModel, 3));
         let once = Once::draw(model, seed);
         Self { model, tick_s, once, levels, noise, stays, state, left_s, slots }

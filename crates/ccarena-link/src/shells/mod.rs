@@ -125,7 +125,7 @@ impl ShellError {
             Self::Arguments(_) | Self::Read { .. } | Self::Scenario { .. } | Self::Unchangeable { .. } => 2,
             Self::Trace(_)
             | Self::Column { .. }
-            | Self::Link(LinkError::Service { source: ServiceError::Trace(_), .. }) => 3,
+            | Self::Link(LinkError::Service { source: ServiceError::Trace(_) | ServiceError::Conditions(_), .. }) => 3,
             Self::Write { .. } | Self::Control { .. } => 1,
             Self::Addresses(_) | Self::Mahimahi(..) | Self::Link(_) => 4,
         }

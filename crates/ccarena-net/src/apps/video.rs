@@ -158,7 +158,7 @@ impl Player {
             Choice::Rate => self.by_rate(),
             Choice::Buffer => {
                 let played = (now - self.at).min(self.buffer);
-                by_buffer(&self.video.ladder, self.rung, (self.buffer - played).as_secs_f64(), self.video.buffer)
+                by_buffer(&self.video.ladder, self.rung, (self.buffer - played).as_secs_f64(), &self.video)
             }
         }
     }
@@ -173,8 +173,12 @@ impl Player {
 }
 
 /// BBA-0 (algorithm 1): stays at `rung` until the map from `buffer_s` to rates passes the next higher or lower bit rate.
-fn by_buffer(ladder: &[Rate], rung: usize, buffer_s: f64, most: Dur) -> usize {
-    let (reservoir, upper) = (RESERVOIR * most.as_secs_f64(), UPPER * most.as_secs_f64());
+/// Chunks are asked for when there is room for one, so the upper reservoir begins below that, by a tenth of a chunk: a
+/// socket asks a little late.
+fn by_buffer(ladder: &[Rate], rung: usize, buffer_s: f64, video: &Video) -> usize {
+    let most = video.buffer.as_secs_f64();
+    let reservoir = RESERVOIR * most;
+    let upper = (UPPER * most).min(most - 1.1 * video.chunk.as_secs_f64()).max(reservoir);
     let top = ladder.len() - 1;
     if buffer_s <= reservoir {
         return 0;

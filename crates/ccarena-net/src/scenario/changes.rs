@@ -106,9 +106,12 @@ impl Scenario {
                 refuse("rate", "is not constant or in steps, or is shaped: it cannot be set")
             }
             LinkChange { delay: Some(_), .. } if link.conditions.is_some() => {
-                refuse("delay", "comes from a conditions trace: it cannot be set")
+                refuse("delay", "follows a conditions trace: it cannot be set")
             }
-            LinkChange { loss: Some(_), .. } if link.conditions.is_some() || link.loss.kind != Kind::Steps => {
+            LinkChange { loss: Some(_), .. } if link.conditions.is_some() => {
+                refuse("loss", "follows a conditions trace: it cannot be set")
+            }
+            LinkChange { loss: Some(_), .. } if link.loss.kind != Kind::Steps => {
                 refuse("loss", "is not independent: it cannot be set")
             }
             _ => None,

@@ -568,7 +568,6 @@ fn ack_policy(at: &At<'_>) -> Result<AckPolicy> {
     }))
 }
 
-/// Refuses options of TCP's acknowledgements that QUIC's do not have.
 /// Reads feedback of marks.
 fn feedback(at: &At<'_>) -> Result<Feedback> {
     match at.value {
@@ -599,6 +598,7 @@ fn check_l4s(o: &Object<'_>, flow: &Flow) -> Result<()> {
     }
 }
 
+/// Refuses options of TCP's acknowledgements that QUIC's do not have.
 fn check_quic(o: &Object<'_>, flow: &Flow) -> Result<()> {
     if flow.ack_policy == AckPolicy::Tcp {
         return Ok(());

@@ -126,6 +126,12 @@ impl Source for AnySource {
             Self::RandomSteps(s) => s.level(index),
         }
     }
+    fn pass(&self) -> Option<(u64, Dur)> {
+        match self {
+            Self::Steps(s) => s.pass(),
+            Self::Constant(_) | Self::RandomSteps(_) => None,
+        }
+    }
 }
 
 /// Returns the bytes in [`from`, `to`), of which each level has `upto(level, t)` by `t`: whole bytes are counted from its
@@ -261,8 +267,9 @@ impl<S: Source> Levels<S> {
     /// Returns the earliest time from `now` on at which the rate is above zero; none if there is none.
     pub fn next_rate(&self, now: Time) -> Option<Time> {
         let mut level = self.source.level(self.source.index(now));
+        let last = self.source.pass().map_or(u64::MAX, |(levels, _)| level.index.saturating_add(levels));
         while level.rate.0 == 0 {
-            if level.until == Time::NEVER {
+            if level.until == Time::NEVER || level.index >= last {
                 return None;
             }
             level = self.source.level(level.index + 1);

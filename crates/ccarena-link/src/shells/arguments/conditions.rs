@@ -93,7 +93,11 @@ impl Condition {
             if value.is_empty() {
                 return Err(format!("{field} has no value"));
             }
-            let value = value.parse::<f64>().map_or_else(|_| json!(value), number);
+            let value = match value.parse::<f64>() {
+                Ok(given) if !given.is_finite() => return Err(format!("{field} is {value}; expected a finite number")),
+                Ok(given) => number(given),
+                Err(_) => json!(value),
+            };
             if fields.insert(field.into(), value).is_some() {
                 return Err(format!("{field} is given twice"));
             }

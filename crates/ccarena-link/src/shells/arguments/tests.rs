@@ -331,7 +331,7 @@ fn what_is_wrong_with_an_option_is_said() {
         ("--policer 0,30000", "policer.rate_mbps"),
         ("--policer 5,30000,shape", "policer.action"),
         ("--reorder 0.1", "reorder.late_ms"),
-        ("--corrupt nan", "corrupt.probability"),
+        ("--corrupt nan", "probability is nan; expected a finite number"),
         (
             "--gilbert 0.1,0.2 --uplink-gilbert 0.1,0.3",
             "--gilbert and --uplink-gilbert both give the loss of the uplink",

@@ -13,6 +13,8 @@ pub const DESCRIPTION: Description =
 
 /// No flow has more rounds.
 const MAX_TIMES: u64 = 10_000;
+/// Most transfers of all flows of an entry.
+const MAX_TRANSFERS: u64 = 1_000_000;
 
 /// `flows` connections that stay open, each with a transfer of `size` bytes every `every`.
 struct Incast {
@@ -38,6 +40,11 @@ impl Arrivals for Incast {
         let times = self.times.unwrap_or(rounds);
         if times > MAX_TIMES {
             return context.at.fail(format!("at most {MAX_TIMES} times: `times`, a longer `every_s` or a shorter run"));
+        }
+        if self.flows as u64 * times > MAX_TRANSFERS {
+            return context
+                .at
+                .fail(format!("at most {MAX_TRANSFERS} transfers of all flows: fewer `flows` or `times`"));
         }
         let app = App::Transfers(Transfers { sizes_bytes: vec![self.size; times as usize], gap: self.every });
         Ok(vec![(Dur::ZERO, app); self.flows])

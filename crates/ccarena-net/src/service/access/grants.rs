@@ -25,6 +25,8 @@ use crate::service::levels::{AnySource, Levels};
 
 /// Most retransmissions of a slot (maxHARQ-Tx of 3GPP TS 36.331 is at most 28, commonly 4 or 5).
 const RETRANSMISSIONS: u64 = 8;
+/// Slots without room for a byte after which a link counts as silent: rates so low would be looked through for ever.
+const EMPTY_SLOTS: u32 = 1_000_000;
 
 const fn param(name: &'static str, default: f64, min: f64, max: f64, doc: &'static str) -> Param {
     Param { name, default, min, max, doc }
@@ -150,10 +152,10 @@ impl Grants {
         }
     }
 
-    /// Goes on to `slot`, or to the first slot after it that has a rate. None if there is none.
+    /// Goes on to `slot`, or to the first slot after it that has room. None if there is none, or none near.
     fn fill(&mut self, slot: u64) -> Option<Filling> {
         let mut slot = slot;
-        loop {
+        for _ in 0..EMPTY_SLOTS {
             let start = self.start(slot);
             let bytes = self.rates.capacity_bytes(start, start + self.slot).min(self.most);
             if bytes > 0 {
@@ -167,6 +169,7 @@ impl Grants {
                 return None;
             }
         }
+        None
     }
 
     /// Takes `bytes` from slots: from those that `arrival` allows what is proactive, from those that the report allows the
