@@ -1,4 +1,4 @@
-"""What `ccarena check` finds, and that it and runs end when they shall."""
+"""Faults that `ccarena check` finds, and the end of checks and runs by Ctrl-C."""
 
 from __future__ import annotations
 

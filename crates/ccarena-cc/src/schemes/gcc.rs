@@ -260,7 +260,7 @@ impl RateControl {
                     Some(_) => self.rate + Self::additive(self.rate, passed, rtt),
                     None => self.rate * GROWTH.powf(passed.min(1.0)),
                 };
-                // What the application leaves unused is no reason to fall.
+                // A rate that the application leaves unused is no reason to fall.
                 self.rate = grown.min((MOST_OF_ARRIVING * arriving).max(self.rate)).clamp(RATES.0, RATES.1);
             }
             State::Decrease => {

@@ -87,7 +87,7 @@ impl Need {
     /// Enlarges the buffers at the `ends` that a shell made. Returns the complaint about an end that is the machine's own.
     pub fn enlarge_ends(self, ends: &Ends) -> Option<String> {
         let outside = ends.outer.run(|| SETTINGS.map(|(key, ..)| values(key).map_or(u64::MAX, |v| v[2]))).ok()?;
-        // What an enclosing shell has found that its links need, a command in this one needs too.
+        // A command in this shell crosses the links of the enclosing ones, too, and needs their buffers.
         let around = if ends.nested { outside.into_iter().min().unwrap_or(0) } else { 0 };
         enlarge(&ends.inner, self.buffer_bytes().max(around));
         if ends.private || ends.nested {

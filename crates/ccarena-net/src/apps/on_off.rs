@@ -64,7 +64,7 @@ impl Running for Stream {
         let sending =
             if constant { elapsed } else { *on * (elapsed.0 / period.0) + Dur((elapsed.0 % period.0).min(on.0)) };
         let segments = rate.bytes_in(sending).0 / mss;
-        // When the next segment is complete, in sending time and then in elapsed time.
+        // Time at which the next segment is complete, in sending time and then in elapsed time.
         let need = rate.time_for((segments + 1).saturating_mul(*mss));
         let next = if constant || need == Dur::MAX {
             need

@@ -288,7 +288,7 @@ fn flows(at: &At<'_>, links: &[Link], duration: Dur, seed: u64) -> Result<Vec<Fl
             if flows.len() + alike > MAX_COUNT {
                 return at.fail(expected);
             }
-            // Of the flow as it is written out, so that what was accepted can be read again.
+            // Counts values of the flow as it is written out, so that an accepted scenario can be read again.
             if let Some((_, app)) = members.first() {
                 let sample = Flow { app: app.clone(), ..flow.clone() };
                 let each = values_in(&write::flow(&sample, links, flow.base_rtt.unwrap_or_default()));

@@ -223,7 +223,7 @@ impl<S: Source> Levels<S> {
     fn departure_over_steps(&mut self, start: Time, bytes: u32) -> Time {
         let mut left = u128::from(bytes) * 8_000_000_000;
         let mut now = start;
-        // Where a whole pass of rates that repeat begins, and what was left there.
+        // Level at which a whole pass of rates that repeat begins, and the bits that were left there.
         let mut pass: Option<(u64, u128)> = None;
         loop {
             let Level { index, rate, until, .. } = self.serving;

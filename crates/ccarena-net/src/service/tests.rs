@@ -158,7 +158,7 @@ fn a_shaper_delays_where_a_policer_drops() {
     let mut jumbo = Service::constant(mbps(1e6)).shaped(ShaperSpec { burst_bytes: 1500, ..spec(None) });
     assert_eq!(jumbo.departure(ms(0), 4500, false, || ms(0)).0 / 1_000_000, 0, "a full bucket lets it pass");
     assert_eq!(jumbo.departure(ms(0), 1500, true, || ms(0)).0 / 1_000_000, 3, "and has 3000 bytes of debt");
-    // Of a trace, a link may take what a burst allows of an opportunity's time, and no more than the rate in 100 ms.
+    // A link may take of a trace what a burst allows of an opportunity's time, and no more than the rate in 100 ms.
     let thin =
         Service::trace(&trace(&[1]), Dur::ZERO).shaped(ShaperSpec { rate: mbps(1.0), burst_bytes: 3000, peak: None });
     assert_eq!(thin.capacity_bytes(ms(0), ms(1000)), 125_000);

@@ -116,7 +116,7 @@ fn number(value: f64) -> Value {
 /// `line` say.
 ///
 /// # Errors
-/// What is wrong with the options, as a sentence.
+/// A sentence, if options are wrong.
 pub fn wire(line: &Line, way: &str) -> Result<Wire, String> {
     // The service is overwritten, but no link is read without one.
     let mut document = json!({"service": {"type": "constant", "rate_mbps": 1}, "delay_ms": 0});

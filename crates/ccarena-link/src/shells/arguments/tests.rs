@@ -349,6 +349,6 @@ fn options_of_ours_are_the_commands_behind_it() {
     let (_, once, command) = link("A B iperf3 --seed 4 --once");
     assert!(!once, "mahimahi refuses this line");
     assert_eq!(command, words("iperf3 --seed 4 --once"));
-    // What mahimahi takes for its only option of that beginning stays so.
+    // mahimahi's abbreviations stay its own.
     assert!(link("A B --o").1);
 }

@@ -103,7 +103,7 @@ fn classic_packets_are_marked_or_dropped_by_the_square_and_others_by_the_coupled
         let (marked, dropped) = shares(&given, p, Ecn::Ect0);
         assert!(near(marked, p * p) && dropped == 0.0, "{p}: {marked}");
         let (marked, dropped) = shares(&given, p, Ecn::NotEct);
-        // What is dropped makes place for the next one in the same call.
+        // A dropped packet makes place for the next one in the same call.
         assert!(near(dropped, p * p) && marked == 0.0, "{p}: {dropped}");
         let (marked, dropped) = shares(&given, p, Ecn::Ect1);
         assert!(near(marked, coupling * p) && dropped == 0.0, "{p}: {marked}");

@@ -142,7 +142,7 @@ fn aggregates_hold_what_waits_and_no_more_than_they_may() {
     assert!(between.iter().all(|gap| (220_000..=220_000 + 15 * 9000).contains(gap)), "{between:?}");
     assert!(between.iter().any(|&gap| gap != between[0]), "back-off is drawn");
 
-    // What comes during a transmission waits for the next one; what comes during contention rides.
+    // Packets that come during a transmission wait for the next one; those that come during contention join it.
     let mut wifi = service(&access(Kind::Wifi, &[("retry", 0.0), ("window", 0.0)], mbps(100.0)), 3);
     assert_eq!(leaves(&mut wifi, 0, 1500), 270_000, "150 µs and a frame");
     assert_eq!(leaves(&mut wifi, 150_000, 1500), 390_000);

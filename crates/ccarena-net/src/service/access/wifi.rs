@@ -192,7 +192,7 @@ impl Contention {
             let backoff = self.slot.0 as f64 * self.window(attempt) as f64 / 2.0;
             backoff + self.busy_ns + self.overhead.0 as f64
         };
-        // Of one round of attempts, and of all rounds that follow with the same expectation.
+        // Time of one round of attempts, and of all rounds that follow with the same expectation.
         let round: f64 = (0..ATTEMPTS).map(|attempt| self.retry.powi(attempt as i32) * of_attempt(attempt)).sum();
         Dur((round / (1.0 - self.retry.powi(ATTEMPTS as i32))).round() as u64)
     }
