@@ -145,7 +145,18 @@ pub enum KernelError {
     /// No policy of that name.
     #[error("no policy is loaded as {0:?}; `ccarena kernel stats` lists those that are")]
     NotLoaded(String),
-    /// Missing cgroup for the TCP option.
+    /// There is no policy to go back to.
+    #[error(
+        "{0} has had one policy since it was loaded; expected a policy before it, which a second `load` would leave"
+    )]
+    NothingBefore(String),
+    /// A share that is none.
+    #[error("share {0}; expected a number from 0 to 1: the part of connections that gets the policy")]
+    Share(f64),
+    /// Remote addresses that cannot be read.
+    #[error("{0:?} is no prefix of addresses; expected one such as 10.0.0.0/8 or 2001:db8::/32")]
+    Prefix(String),
+    /// Missing cgroup.
     #[error("{0} is no folder of a cgroup2 file system; expected one, as /sys/fs/cgroup/system.slice")]
     NoCgroup(PathBuf),
     /// Programs that are not attached.

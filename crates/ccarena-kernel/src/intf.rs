@@ -13,7 +13,7 @@ pub const EVENT_CLOSED: u32 = 3;
 pub const EVENT_LISTED: u32 = 4;
 
 /// Version of everything here and of the maps' names and keys: raised with any change of it.
-pub const ABI: u64 = 6;
+pub const ABI: u64 = 7;
 
 /// [`Event::flags`]: the first loss or mark of an episode, which multiplicative decrease answers.
 pub const FLAG_EPISODE: u32 = 1 << 0;

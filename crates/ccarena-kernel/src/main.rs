@@ -28,7 +28,9 @@ usage: ccarena-kernel run
        ccarena-kernel daemon --scheme NAME|FILE.json | --policy FILE [--action A] [--param NAME=VALUE]...
                              [--weight W] [--desired-mbps R]
        ccarena-kernel load POLICY [--as NAME] [--unrestricted] [--option CGROUP] [--desired-mbps R]
-                           [--param NAME=VALUE]... [--label TEXT]
+                           [--param NAME=VALUE]... [--label TEXT] [--shadow] [--guard N]
+       ccarena-kernel canary NAME --share S [--cgroup DIR] [--to PREFIX] [--guard N]
+       ccarena-kernel rollback NAME | connections NAME [--after RECORD]
        ccarena-kernel unload [NAME] | stats [NAME] | replay POLICY | image POLICY OUT
        ccarena-kernel check [--objects]
 
@@ -44,7 +46,13 @@ weight   sets or takes back the weight of attached sockets of the weighted conge
          cgroup (its inode) or socket cookie, else of all that have none
 daemon   the bridge daemon: drives the sockets that have chosen ccarena, until SIGINT or SIGTERM; there is one
 load     makes a policy (an artifact, or an image that `ccarena export --to kernel` wrote) a congestion control NAME
-         that thinks in the kernel, until unload or detach; where NAME is loaded, its sockets follow the new policy
+         that thinks in the kernel, until unload or detach; where NAME is loaded, its sockets follow the new policy;
+         with --shadow it decides, and CUBIC acts; after N decisions in a row outside of training or clipped (32; 0: never)
+         CUBIC takes a connection over
+canary   gives the policy the part S of connections, by hash, of those that were made in the cgroup DIR or go to
+         PREFIX; CUBIC has the others, and compares
+rollback takes the policy that NAME had before
+connections  every connection that lives, and those that have ended (after RECORD), as lines of JSON
 unload   takes the policy NAME back, or all
 stats    what policies in the kernel have decided, as JSON
 image    writes a policy's image to the file OUT
@@ -78,6 +86,9 @@ fn main() -> ExitCode {
         ["image", options @ ..] => policy_commands::image(options),
         ["unload", options @ ..] => policy_commands::unload(options),
         ["stats", options @ ..] => policy_commands::stats(options),
+        ["canary", options @ ..] => policy_commands::canary(options),
+        ["rollback", options @ ..] => policy_commands::rollback(options),
+        ["connections", options @ ..] => policy_commands::connections(options),
         ["replay", options @ ..] => policy_commands::replay(options),
         ["check"] => check(),
         ["check", "--objects"] => objects(),

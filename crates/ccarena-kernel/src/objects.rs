@@ -119,7 +119,7 @@ pub(crate) fn load(options: &Options, names: &Names) -> Result<(Maps, Vec<(Strin
     }
     let mut links = Vec::new();
     let mut bridge = load_bridge(options, names)?;
-    let list = attach_list(&bridge)?;
+    let list = attach_list(&bridge, "list", "flows")?;
     links.push(attach_struct_ops(&mut bridge, "bridge", &names.bridge)?);
     if options.option != TcpOption::Off {
         links.push(attach_option(&bridge, &options.option)?);
@@ -254,12 +254,11 @@ pub(crate) fn attach_struct_ops(
     }
 }
 
-/// The program that lists flows runs when its link is read.
-fn attach_list(object: &Object) -> Result<Link, KernelError> {
-    let program = object.progs_mut().find(|p| p.name() == "list");
-    let program = program.ok_or(KernelError::Missing { object: "bridge", part: "list" })?;
-    let flows = handle(object, "flows")?;
-    let link = program.attach_iter(flows.as_fd());
+/// The program `name` lists the sockets in `map` when its link is read.
+pub(crate) fn attach_list(object: &Object, name: &'static str, map: &'static str) -> Result<Link, KernelError> {
+    let program = object.progs_mut().find(|p| p.name() == name);
+    let program = program.ok_or(KernelError::Missing { object: "object", part: name })?;
+    let link = program.attach_iter(handle(object, map)?.as_fd());
     link.map_err(|e| KernelError::Attach { name: "the list of flows".into(), reason: format!("{e:#}") })
 }
 

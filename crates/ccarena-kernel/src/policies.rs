@@ -3,6 +3,7 @@
 //!
 //! They live in a BPF file system at [`PINS`], a folder each; unloading removes it with everything in it.
 
+pub mod operation;
 mod private;
 mod program;
 pub mod replay;
@@ -14,8 +15,9 @@ use std::time::Duration;
 
 use ccarena_cc::policy::kernel::{self, About};
 use ccarena_link::clock;
-use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 
+pub use self::operation::{Connection, Operation};
 pub use self::private::Private;
 use self::program::Program;
 pub use self::stats::{CASES, Stats, ZONES};
@@ -24,7 +26,7 @@ use crate::checks;
 use crate::error::KernelError;
 use crate::intf::ABI;
 use crate::maps::{Maps, map_error};
-use crate::objects::is_name;
+use crate::objects::{self, is_name};
 use crate::pins::{changing, file, is_mounted, mount, unmount};
 use crate::tcp_option::TcpOption;
 
@@ -36,6 +38,12 @@ const IMAGES: &str = "images";
 const STATISTICS: &str = "statistics";
 const CONFIG: &str = "config";
 const OPTION: &str = "option";
+const OPERATION: &str = "operation";
+const ENDED: &str = "ended";
+const COUNTS: &str = "counts";
+const CONNECTIONS: &str = "connections";
+/// The image that the present one replaced.
+const BEFORE: &str = "before";
 
 /// Longest wait of unloading for the kernel.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -49,6 +57,17 @@ pub struct LoadOptions {
     pub unrestricted: bool,
     /// Scope in which ACCT's TCP option is written, parsed and echoed.
     pub option: TcpOption,
+    /// The policy decides, and CUBIC acts.
+    pub shadow: bool,
+    /// Number for [`Operation::guard`]; none takes [`operation::GUARD`], or for a loaded name what is in force.
+    pub guard: Option<u32>,
+}
+
+impl LoadOptions {
+    fn set(&self, operation: &mut Operation) {
+        operation.shadow = self.shadow.into();
+        operation.guard = self.guard.unwrap_or(operation.guard);
+    }
 }
 
 /// A policy in the kernel.
@@ -60,6 +79,10 @@ pub struct Loaded {
     pub about: About,
     /// Flag that ACCT's TCP option is written and echoed.
     pub option: bool,
+    /// Connections that get the policy.
+    pub operation: Operation,
+    /// Digest of the policy that the present one replaced, to which [`rollback`] goes.
+    pub before: Option<String>,
     /// Time since the name exists.
     pub age: Duration,
     /// Counters of the policy.
@@ -102,12 +125,21 @@ pub fn load(image: &[u8], options: &LoadOptions) -> Result<Loaded, KernelError> 
 fn pin(folder: &Path, image: &[u8], options: &LoadOptions) -> Result<(), KernelError> {
     let mut program = Program::load(image, &options.name, options.unrestricted, &options.option)?;
     fs::create_dir(folder).map_err(file("create", folder))?;
-    for (name, map) in
-        [(CONFIG, &mut program.config), (IMAGES, &mut program.images), (STATISTICS, &mut program.statistics)]
-    {
+    let mut operation = Operation::default();
+    options.set(&mut operation);
+    operation.write(&program.operation)?;
+    for (name, map) in [
+        (CONFIG, &mut program.config),
+        (IMAGES, &mut program.images),
+        (STATISTICS, &mut program.statistics),
+        (OPERATION, &mut program.operation),
+        (ENDED, &mut program.ended),
+        (COUNTS, &mut program.counts),
+    ] {
         map.pin(folder.join(name)).map_err(|e| map_error("pin", name, &e))?;
     }
-    for (name, mut link) in program.attach(&options.name, &options.option)? {
+    let list = objects::attach_list(&program.object, "connections", "flows")?;
+    for (name, mut link) in [(CONNECTIONS, list)].into_iter().chain(program.attach(&options.name, &options.option)?) {
         let path = folder.join(name);
         link.pin(&path).map_err(|e| KernelError::Attach { name: path.display().to_string(), reason: e.to_string() })?;
     }
@@ -126,9 +158,87 @@ fn replace(folder: &Path, image: &[u8], about: &About, options: &LoadOptions) ->
     if options.unrestricted || options.option != TcpOption::Off {
         return Err(KernelError::Fixed(options.name.clone()));
     }
+    change(folder, |operation| {
+        options.set(operation);
+        Ok(())
+    })?;
+    follow(folder, image, now.about.generation)
+}
+
+/// Makes `image` the policy after number `generation`, and keeps the present one for [`rollback`].
+fn follow(folder: &Path, image: &[u8], generation: u64) -> Result<(), KernelError> {
     let images = open(folder, IMAGES)?;
-    let inner = program::image_map(image, now.about.generation + 1)?;
-    program::put(&images, &inner)
+    let mut present = program::inner(&images)?;
+    program::put(&images, &program::image_map(image, generation + 1)?)?;
+    // In one step: whoever is killed here leaves one of the two.
+    let (kept, fresh) = (folder.join(BEFORE), folder.join("replaced"));
+    remove_file(&fresh)?;
+    present.pin(&fresh).map_err(|e| map_error("pin", "image", &e))?;
+    fs::rename(&fresh, &kept).map_err(file("rename", &fresh))?;
+    // Connections that the guard took from the policy before look again.
+    change(folder, |_| Ok(()))
+}
+
+/// Puts another operation in force.
+fn change(folder: &Path, how: impl FnOnce(&mut Operation) -> Result<(), KernelError>) -> Result<(), KernelError> {
+    let map = open(folder, OPERATION)?;
+    let mut operation = Operation::read(&map)?;
+    how(&mut operation)?;
+    operation.write(&map)
+}
+
+/// The folder of the loaded policy called `name`.
+fn folder_of(name: &str) -> Result<PathBuf, KernelError> {
+    let (pins, missing) = (Path::new(PINS), || KernelError::NotLoaded(name.into()));
+    if !is_name(name) || name.starts_with('.') || !is_mounted(pins)? || !pins.join(name).join(LINK).exists() {
+        return Err(missing());
+    }
+    Ok(pins.join(name))
+}
+
+/// Changes which connections the policy called `name` gets; those that live follow at their next acknowledgement.
+///
+/// # Errors
+/// If it is not loaded, or as `how`: then nothing changes.
+pub fn operate(name: &str, how: impl FnOnce(&mut Operation) -> Result<(), KernelError>) -> Result<Loaded, KernelError> {
+    checks::root()?;
+    let _changing = changing()?;
+    let folder = folder_of(name)?;
+    loaded(&folder)?;
+    change(&folder, how)?;
+    loaded(&folder)
+}
+
+/// The policy called `name` is again the one before; a second time it is again the present one. Sockets that live follow
+/// at the end of their next period.
+///
+/// # Errors
+/// If it is not loaded, or no policy was before.
+pub fn rollback(name: &str) -> Result<Loaded, KernelError> {
+    checks::root()?;
+    let _changing = changing()?;
+    let folder = folder_of(name)?;
+    let now = loaded(&folder)?;
+    if now.before.is_none() {
+        return Err(KernelError::NothingBefore(name.into()));
+    }
+    follow(&folder, &program::image_in(&open(&folder, BEFORE)?)?, now.about.generation)?;
+    loaded(&folder)
+}
+
+/// The connections of the policy called `name` that live, and those that have ended after record number `after`.
+///
+/// # Errors
+/// If it is not loaded, or its maps cannot be read.
+pub fn connections(name: &str, after: u64) -> Result<Vec<Connection>, KernelError> {
+    checks::root()?;
+    let folder = folder_of(name)?;
+    loaded(&folder)?;
+    let list = Link::open(folder.join(CONNECTIONS))
+        .map_err(|e| KernelError::Attach { name: "the list of connections".into(), reason: e.to_string() })?;
+    let mut found = operation::ended(&open(&folder, ENDED)?, &open(&folder, COUNTS)?, after)?;
+    found.extend(operation::living(&list)?);
+    Ok(found)
 }
 
 /// Everything that is loaded, by name.
@@ -206,6 +316,13 @@ fn remove(folder: &Path) -> Result<(), KernelError> {
     }
 }
 
+fn remove_file(path: &Path) -> Result<(), KernelError> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(file("remove", path)(e)),
+        _ => Ok(()),
+    }
+}
+
 fn unmount_if_empty(pins: &Path) -> Result<(), KernelError> {
     if folders(pins)?.is_empty() { unmount(pins) } else { Ok(()) }
 }
@@ -220,11 +337,17 @@ fn loaded(folder: &Path) -> Result<Loaded, KernelError> {
         return Err(KernelError::OtherVersion);
     }
     let images = open(folder, IMAGES)?;
+    let before = match folder.join(BEFORE).exists() {
+        true => Some(kernel::about(&program::image_in(&open(folder, BEFORE)?)?).digest),
+        false => None,
+    };
     let made = fs::metadata(folder).and_then(|m| m.modified()).map_err(file("look at", folder))?;
     Ok(Loaded {
         name: folder.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-        about: kernel::about(&program::image_of(&images)?),
+        about: kernel::about(&program::image_in(&program::inner(&images)?)?),
         option: folder.join(OPTION).exists(),
+        operation: Operation::read(&open(folder, OPERATION)?)?,
+        before,
         age: made.elapsed().unwrap_or_default(),
         stats: stats_of(&open(folder, STATISTICS)?)?,
     })

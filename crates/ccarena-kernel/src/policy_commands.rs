@@ -1,6 +1,7 @@
 //! The commands for policies that think in the kernel.
 
 use std::io::{self, Read, Write};
+use std::net::SocketAddr;
 use std::path::Path;
 
 use ccarena_cc::bounded::{self, LARGEST_POLICY_BYTES};
@@ -8,12 +9,13 @@ use ccarena_cc::policy::Policy;
 use ccarena_cc::policy::kernel::{self, ImageOptions};
 use ccarena_cc::{Config, Rate};
 use ccarena_kernel::TcpOption;
+use ccarena_kernel::policies::operation::{ENDINGS, ROLES, address};
 use ccarena_kernel::policies::replay::Replay;
-use ccarena_kernel::policies::{self, CASES, LoadOptions, Loaded, ZONES};
+use ccarena_kernel::policies::{self, CASES, Connection, LoadOptions, Loaded, ZONES};
 use ccarena_kernel::traffic::{HEADER_BYTES, OPTION_BYTES};
 use serde_json::{Value, json};
 
-use crate::{Done, Failure, failed, number, parameter, value};
+use crate::{Done, Failure, count, failed, number, parameter, value};
 
 /// `load`: an artifact or an image becomes a congestion control.
 pub fn load(words: &[&str]) -> Done {
@@ -25,6 +27,8 @@ pub fn load(words: &[&str]) -> Done {
             "--as" => options.name = value(word, &mut rest)?.into(),
             "--label" => image.label = value(word, &mut rest)?.into(),
             "--unrestricted" => options.unrestricted = true,
+            "--shadow" => options.shadow = true,
+            "--guard" => options.guard = Some(count(word, &mut rest)?),
             "--option" => options.option = TcpOption::Cgroup(value(word, &mut rest)?.into()),
             "--desired-mbps" => image.desired_rate = Rate::from_mbps(number(word, &mut rest)?),
             "--param" => {
@@ -92,7 +96,7 @@ pub fn image(words: &[&str]) -> Done {
             "image": Path::new(out).file_name().map(|name| name.to_string_lossy()),
             "bytes": bytes.len(),
             "version": kernel::VERSION,
-            "sha256": kernel::checksum(&bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>(),
+            "sha256": about.digest,
             "scheme": about.scheme,
             "spec": about.spec,
             "policy": about.label,
@@ -114,6 +118,89 @@ pub fn unload(words: &[&str]) -> Done {
     let names = policies::unload(name).map_err(failed)?;
     println!("{}", json!({ "unloaded": names }));
     Ok(())
+}
+
+/// `canary`: the part of connections that gets the policy.
+pub fn canary(words: &[&str]) -> Done {
+    let [name, words @ ..] = words else { return Err(Failure::Usage("canary: expected the name of a policy".into())) };
+    let (mut rest, mut share, mut cgroup, mut remote, mut guard) = (words.iter(), None, None, None, None);
+    while let Some(&word) = rest.next() {
+        match word {
+            "--share" => share = Some(number(word, &mut rest)?),
+            "--cgroup" => cgroup = Some(Path::new(value(word, &mut rest)?)),
+            "--to" => remote = Some(value(word, &mut rest)?),
+            "--guard" => guard = Some(count(word, &mut rest)?),
+            other => return Err(Failure::Usage(format!("canary: unknown option {other}"))),
+        }
+    }
+    let share = share.ok_or_else(|| Failure::Usage("canary: expected --share S".into()))?;
+    let loaded = policies::operate(name, |operation| {
+        operation.shadow = 0;
+        operation.guard = guard.unwrap_or(operation.guard);
+        operation.set_share(share)?;
+        operation.set_cgroup(cgroup)?;
+        operation.set_remote(remote)
+    });
+    println!("{}", shown(&loaded.map_err(failed)?));
+    Ok(())
+}
+
+/// `rollback`: the policy before.
+pub fn rollback(words: &[&str]) -> Done {
+    let [name] = words else { return Err(Failure::Usage("rollback: expected the name of a policy".into())) };
+    println!("{}", shown(&policies::rollback(name).map_err(failed)?));
+    Ok(())
+}
+
+/// `connections`: a line for each that lives, and for each that has ended.
+pub fn connections(words: &[&str]) -> Done {
+    let (name, after) = match words {
+        [name] => (name, 0),
+        [name, "--after", number] => {
+            let after = number.parse();
+            (name, after.map_err(|_| Failure::Usage(format!("--after: got {number}; expected a whole number")))?)
+        }
+        _ => return Err(Failure::Usage("connections: expected the name of a policy, and --after RECORD".into())),
+    };
+    let mut out = io::stdout().lock();
+    for connection in policies::connections(name, after).map_err(failed)? {
+        writeln!(out, "{}", line(&connection)).map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn line(c: &Connection) -> Value {
+    json!({
+        "record": c.record,
+        "connection": c.id,
+        "cookie": c.cookie,
+        "role": ROLES.get(c.role as usize),
+        "ended": ENDINGS.get(c.ended as usize),
+        "generation": c.generation,
+        "local": SocketAddr::new(address(&c.local_address), c.local_port).to_string(),
+        "remote": SocketAddr::new(address(&c.remote_address), c.remote_port).to_string(),
+        "begun_ns": c.begun_ns,
+        "now_ns": c.now_ns,
+        "busy_ns": c.busy_ns,
+        "acked_bytes": c.acked_bytes,
+        "sent_bytes": c.sent_bytes,
+        "retransmitted_bytes": c.retransmitted_bytes,
+        "rtt_us": c.rtt_us,
+        "rtt_count": c.rtt_count,
+        "rtt_min_us": c.rtt_min_us,
+        "srtt_us": c.srtt_us,
+        "window_packets": c.window_packets,
+        "mss": c.mss,
+        "pacing_bytes_per_s": c.pacing_bytes_per_s,
+        "decisions": c.decisions,
+        "outside": c.outside,
+        "clamps": c.clamps,
+        "held": c.held,
+        "compared": c.compared,
+        "agreed": c.agreed,
+        "policy_kib": c.policy_kib,
+        "running_kib": c.running_kib,
+    })
 }
 
 /// `stats`: every policy, or one.
@@ -140,6 +227,13 @@ fn shown(loaded: &Loaded) -> Value {
         "scheme": loaded.about.scheme,
         "spec": loaded.about.spec,
         "policy": loaded.about.label,
+        "sha256": loaded.about.digest,
+        "before": loaded.before,
+        "shadow": loaded.operation.shadow != 0,
+        "share": loaded.operation.chosen(),
+        "cgroup": loaded.operation.cgroup,
+        "to": loaded.operation.prefix(),
+        "guard": loaded.operation.guard,
         "generation": loaded.about.generation,
         "option": loaded.option,
         "age_s": loaded.age.as_secs_f64(),
@@ -152,6 +246,9 @@ fn shown(loaded: &Loaded) -> Value {
         "outside": stats.outside,
         "held": stats.held,
         "missed": stats.missed,
+        "guarded": stats.guarded,
+        "compared": stats.compared,
+        "agreed": stats.agreed,
         "cases": shares(&CASES, &stats.cases),
         "zones": shares(&ZONES, &stats.zones),
     })

@@ -1,4 +1,5 @@
-//! `bpf/intf.h` and `src/intf.rs` lay the same structs out, and number the same constants.
+//! `bpf/intf.h` and `src/intf.rs`, `bpf/operation.h` and `src/policies/operation.rs` lay the same structs out, and number
+//! the same constants.
 
 use std::env;
 use std::fmt::Write as _;
@@ -8,6 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use ccarena_kernel::intf::*;
+use ccarena_kernel::policies::{Connection, Operation};
 
 /// Static assertions for a struct and its fields, in order.
 macro_rules! assert_struct {
@@ -31,7 +33,7 @@ macro_rules! assert_constants {
 
 #[test]
 fn c_and_rust_agree() {
-    let mut c = String::from("#include <stddef.h>\n#include \"intf.h\"\n");
+    let mut c = String::from("#include <stddef.h>\n#include \"operation.h\"\n");
     assert_struct!(c, "event" = Event: cookie sequence now_ns interval_ns acked_bytes lost_bytes rtt_sum_us rate_bytes
         delivered_bytes sent_bytes sent_packets retransmitted_bytes snd_una snd_nxt delivered_packets prior_delivered_packets dropped
         pacing_bytes_per_s idle_ns answer_sequence answered_ns enforced_ns period_ns kind flags acked_packets lost_packets
@@ -42,6 +44,11 @@ fn c_and_rust_agree() {
         ssthresh_packets alpha beta multiplier base flags interval_us desired_kbps min_burst);
     assert_struct!(c, "config" = Config: abi deadline_ns option every_namespace sockets_per_user changes_per_s
         name before);
+    assert_struct!(c, "operation" = Operation: version share cgroup shadow guard remote mask);
+    assert_struct!(c, "connection" = Connection: record id cookie begun_ns now_ns busy_ns generation acked_bytes
+        sent_bytes retransmitted_bytes rtt_us rtt_count decisions outside clamps held compared agreed policy_kib
+        running_kib pacing_bytes_per_s rtt_min_us srtt_us window_packets mss role ended local_address remote_address
+        local_port remote_port unused);
     assert_constants!(c: ABI EVENT_OPENED EVENT_REPORT EVENT_CLOSED EVENT_LISTED FLAG_EPISODE FLAG_RECOVERY FLAG_TIMEOUT FLAG_ECN
         FLAG_LEFT FLAG_SPURIOUS FLAG_RESTART FLAG_CWND_LIMITED FLAG_APP_LIMITED FLAG_RATE_APP_LIMITED FLAG_FALLBACK
         FLAG_PERIOD FLAG_ASKED FLAG_QUIET BASE_HOLD BASE_CUBIC ANSWER_OWNS_RECOVERY INTERVAL_WINDOW RATE_UNLIMITED);

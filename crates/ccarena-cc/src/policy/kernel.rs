@@ -139,6 +139,8 @@ pub struct About {
     pub spec: String,
     /// Origin of the policy.
     pub label: String,
+    /// SHA-256 of the image, in hexadecimal digits ([`checksum`]).
+    pub digest: String,
     /// Number of the policy among those of a live map; 0 in a file.
     pub generation: u64,
     /// Numbers of an observation, of an answer's outputs, and of what is remembered.
@@ -454,6 +456,13 @@ pub fn checksum(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes.get(SCHEME_AT..).unwrap_or_default()).into()
 }
 
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |b| u32::from_le_bytes(*b))
 }
@@ -503,6 +512,7 @@ pub fn about(bytes: &[u8]) -> About {
         scheme: text_at(bytes, SCHEME_AT, 64),
         spec: text_at(bytes, SPEC_AT, 24),
         label: text_at(bytes, LABEL_AT, 64),
+        digest: hexadecimal(bytes.get(CHECKSUM_AT..SCHEME_AT).unwrap_or_default()),
         generation: u64_at(bytes, GENERATION_AT),
         observation: u32_at(bytes, NETWORK_AT + 4) as usize,
         outputs: u32_at(bytes, NETWORK_AT + 24) as usize,

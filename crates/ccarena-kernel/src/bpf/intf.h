@@ -52,7 +52,7 @@ enum {
 #define RATE_UNLIMITED 0xffffffffu  /* a rate in kbit/s: no limit */
 
 /* Of all that this file says, and of the maps' names and keys: raised by whoever changes any of it. */
-#define ABI 6
+#define ABI 7
 
 #define REASONER_OPTIONS 13
 

@@ -12,6 +12,7 @@ const volatile struct config config SEC(".rodata.config");
 
 #include "cubic.h"
 #include "option.h"
+#include "operate.h"
 #include "skipped.h"
 
 #define FIXED_FUNCTION __noinline
@@ -38,6 +39,7 @@ struct flow {
 	u8 undone;
 	u8 paces; /* we have set sk_pacing_status */
 	u8 unused[5];
+	struct tally tally;
 	struct learned learned;
 };
 
@@ -138,9 +140,11 @@ static __always_inline void leave_room(struct room *room)
 	*(volatile u32 *)&room->taken = 0;
 }
 
+/* The kernel's CUBIC moves the window: it is the policy's base, or the policy does not act. Then `learned.window` is the
+ * policy's wish, which starts from the window at each decision. */
 static __always_inline bool over_cubic(struct flow *flow)
 {
-	return flow->learned.base == BASE_OVER_CUBIC;
+	return flow->tally.role != ROLE_POLICY || flow->learned.base == BASE_OVER_CUBIC;
 }
 
 static __always_inline u32 segments(struct flow *flow)
@@ -177,25 +181,120 @@ __noinline int look(struct learned *learned __arg_nonnull, const struct image *i
 	return observe(learned, image, &policy, m, room->values);
 }
 
-static __always_inline void decide(struct learned *learned, struct image *image, struct measured *m, struct stats *stats)
+/* Whether the guard takes the connection from the policy: too many decisions in a row on an observation that training did
+ * not see or that was clipped. */
+static __always_inline bool trips(struct tally *tally, u32 seen)
 {
+	u32 most = operation.guard;
+
+	tally->tripped = seen ? tally->tripped + 1 : 0;
+	return most && tally->tripped >= most;
+}
+
+/* Whether the connection stays with the policy. */
+static __always_inline bool decide(struct flow *flow, struct image *image, struct measured *m, struct stats *stats)
+{
+	struct learned *learned = &flow->learned;
+	struct tally *tally = &flow->tally;
 	struct room *room = enter_room();
 	u32 seen;
 	s32 answer;
 
+	__sync_fetch_and_add(&stats->decisions, 1);
 	if (!room) {
 		__sync_fetch_and_add(&stats->missed, 1);
-		return;
+		return true;
 	}
 	seen = look(learned, image, m, room);
-	if (seen & SEEN_BEYOND)
+	tally->decisions++;
+	if (seen & SEEN_BEYOND) {
+		tally->clamps++;
 		__sync_fetch_and_add(&stats->beyond, 1);
-	if (seen & SEEN_OUTSIDE)
+	}
+	if (seen & SEEN_OUTSIDE) {
+		tally->outside++;
 		__sync_fetch_and_add(&stats->outside, 1);
+	}
+	if (trips(tally, seen)) {
+		leave_room(room);
+		return false;
+	}
 	answer = run_network(image, &learned->state, room);
 	leave_room(room);
-	if (act(learned, image, action_value(image, answer)))
+	if (act(learned, image, action_value(image, answer))) {
+		tally->held++;
 		__sync_fetch_and_add(&stats->held, 1);
+	}
+	return true;
+}
+
+/* What a window of segments lets leave in a smoothed RTT, in bytes/s. */
+static __always_inline u64 rate_of(const struct learned *learned, u64 window)
+{
+	return scaled((window >> 8) * learned->mss >> (WINDOW_BITS - 8), 1000000000, max64(learned->srtt_ns, 1));
+}
+
+/* Compares what the policy would let leave, had it moved the window since it decided, with what CUBIC lets leave. */
+static __always_inline void compare(struct flow *flow, u32 running, struct stats *stats)
+{
+	struct learned *learned = &flow->learned;
+	u64 policy = rate_of(learned, learned->window), paced = learned_pacing(learned), agreed = flow->tally.agreed;
+
+	if (paced && paced < policy)
+		policy = paced;
+	tally_shadow(&flow->tally, policy, rate_of(learned, (u64)running << WINDOW_BITS));
+	__sync_fetch_and_add(&stats->compared, 1);
+	__sync_fetch_and_add(&stats->agreed, flow->tally.agreed - agreed);
+}
+
+/* The policy decides for a living connection from now on, which begins its history anew. */
+static __always_inline void take_up(struct flow *flow, struct tcp_sock *tp, struct image *image, u64 now)
+{
+	struct learned *learned = &flow->learned;
+
+	learned_follow(learned, image);
+	learned->window = (u64)tp->snd_cwnd << WINDOW_BITS;
+	learned->mark = 0;
+	__builtin_memset(&learned->period, 0, sizeof(learned->period));
+	learned_start(learned, image, now);
+}
+
+/* Another role for a living connection, whose window stays as it is. */
+static __noinline int change_role(struct sock *sk, struct flow *flow, u32 role, u32 reason, u64 now)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct image *image = image_now();
+	struct tally *tally = &flow->tally;
+	bool cubic = over_cubic(flow);
+
+	if (!image)
+		return 0;
+	end_record(tally, sk, flow->learned.generation, reason, now);
+	tally->role = role;
+	if (decides(tally))
+		take_up(flow, tp, image, now);
+	/* CUBIC's state is that of a connection which has begun here: no slow start beyond what the policy held. */
+	if (!cubic && over_cubic(flow))
+		cubic_move(sk, flow->reduces ? tp->snd_ssthresh : tp->snd_cwnd, flow->reduces, true);
+	return 0;
+}
+
+/* The operator has changed something. A connection that the guard took stays CUBIC's until another policy is there. */
+static __noinline int follow_operation(struct sock *sk, struct flow *flow, u64 now)
+{
+	struct tally *tally = &flow->tally;
+	struct image *image = image_now();
+	u32 role = role_of(sk);
+
+	tally->version = operation.version;
+	if (!image)
+		return 0;
+	if (tally->role == ROLE_GUARDED && image->generation == flow->learned.generation &&
+	    (role == ROLE_POLICY || role == ROLE_SHADOW))
+		return 0;
+	if (role != tally->role)
+		change_role(sk, flow, role, ENDED_MOVED, now);
+	return 0;
 }
 
 /* Tells user space what the period was like. */
@@ -215,12 +314,15 @@ static __noinline int end_period(struct sock *sk, struct flow *flow, u64 now)
 	u64 begun = bpf_ktime_get_ns(), spent;
 	struct signal *signal;
 	struct measured m;
+	bool shadow = flow->tally.role == ROLE_SHADOW;
 	u32 before = tp->snd_cwnd, window;
 
 	if (!image || !stats)
 		return 0;
-	if (learned->generation != image->generation)
+	if (learned->generation != image->generation) {
+		end_record(&flow->tally, sk, learned->generation, ENDED_REPLACED, now);
 		learned_follow(learned, image);
+	}
 	learned->srtt_ns = (u64)tp->srtt_us * 125;
 	learned->mss = tp->mss_cache;
 	learned->advertised_kbps = image->desired_kbps;
@@ -229,6 +331,8 @@ static __noinline int end_period(struct sock *sk, struct flow *flow, u64 now)
 		if (signal && signal->advertised_kbps && signal->advertised_kbps < learned->advertised_kbps)
 			learned->advertised_kbps = signal->advertised_kbps;
 	}
+	if (shadow && learned->base != BASE_OVER_CUBIC && flow->tally.decisions)
+		compare(flow, before, stats);
 	if (over_cubic(flow))
 		learned->window = (u64)before << WINDOW_BITS;
 	__sync_fetch_and_add(&stats->periods, 1);
@@ -242,13 +346,21 @@ static __noinline int end_period(struct sock *sk, struct flow *flow, u64 now)
 			before = tp->snd_ssthresh;
 			learned->window = (u64)before << WINDOW_BITS;
 		}
-	} else {
+	}
+	if (learned->base == BASE_ACCT) {
 		__sync_fetch_and_add(&stats->zones[zone_of(learned, &m, ns_of(image->base_options[0])) & 3], 1);
 	}
 	report(learned, image, stats);
-	decide(learned, image, &m, stats);
+	if (!decide(flow, image, &m, stats)) {
+		__sync_fetch_and_add(&stats->guarded, 1);
+		return change_role(sk, flow, ROLE_GUARDED, ENDED_GUARD, now);
+	}
 	window = segments(flow);
-	if (over_cubic(flow)) {
+	if (shadow) {
+		/* From here on CUBIC would move both alike. */
+		if (learned->base == BASE_OVER_CUBIC)
+			compare(flow, before, stats);
+	} else if (over_cubic(flow)) {
 		if (window != before)
 			cubic_move(sk, window, flow->reduces, window < before);
 	} else if (flow->reduces) {
@@ -257,7 +369,6 @@ static __noinline int end_period(struct sock *sk, struct flow *flow, u64 now)
 		set_window(tp, window);
 	}
 	spent = bpf_ktime_get_ns() - begun;
-	__sync_fetch_and_add(&stats->decisions, 1);
 	__sync_fetch_and_add(&stats->ns, spent);
 	if (spent > stats->ns_most)
 		stats->ns_most = spent;
@@ -311,6 +422,8 @@ static __always_inline void steer(struct sock *sk, struct flow *flow, u32 ack, i
 	if (reduces) {
 		reduce(tp, &flow->prr_delivered, flag, rs);
 	} else if (over_cubic(flow)) {
+		if (decides(&flow->tally) && may_grow(tp, flag) && tcp_is_cwnd_limited(tp))
+			learned_grow(&flow->learned, rs->acked_sacked);
 		if (may_grow(tp, flag))
 			cubictcp_cong_avoid(sk, ack, rs->acked_sacked);
 	} else {
@@ -325,6 +438,10 @@ static __always_inline void pace(struct sock *sk, struct flow *flow)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 
+	if (flow->tally.role != ROLE_POLICY) {
+		pace_at(sk, 0, &flow->paces);
+		return;
+	}
 	flow->learned.srtt_ns = (u64)tp->srtt_us * 125;
 	flow->learned.mss = tp->mss_cache;
 	if (over_cubic(flow))
@@ -356,10 +473,13 @@ void BPF_PROG(policy_cong_control, struct sock *sk, u32 ack, int flag, const str
 	flow->acked_ns = now;
 	if (!flow->learned.begun)
 		start(flow, now);
+	if (flow->tally.version != operation.version)
+		follow_operation(sk, flow, now);
 	measure(flow, tp, rs);
+	tally_ack(&flow->tally, tp, rs->rtt_us, now);
 	steer(sk, flow, ack, flag, rs);
 	snd_una = tp->bytes_acked - flow->first_acked;
-	if (learned_rings(&flow->learned, now, snd_una)) {
+	if (decides(&flow->tally) && learned_rings(&flow->learned, now, snd_una)) {
 		if (flow->learned.clock != CLOCK_WINDOW || flow->learned.mark)
 			end_period(sk, flow, now);
 		snd_nxt = snd_una + (u32)(tp->snd_nxt - tp->snd_una);
@@ -378,9 +498,10 @@ u32 BPF_PROG(policy_ssthresh, struct sock *sk)
 		return cubictcp_recalc_ssthresh(sk);
 	flow->prr_delivered = 0;
 	flow->undone = 0;
+	if (flow->learned.base != BASE_OVER_CUBIC)
+		learned_halve(&flow->learned);
 	if (over_cubic(flow))
 		return cubictcp_recalc_ssthresh(sk);
-	learned_halve(&flow->learned);
 	return segments(flow) < 2 ? 2 : segments(flow);
 }
 
@@ -394,7 +515,7 @@ void BPF_PROG(policy_set_state, struct sock *sk, u8 new_state)
 		return;
 	if (new_state == TCP_CA_Loss) {
 		flow->reduces = 0;
-		if (!over_cubic(flow))
+		if (flow->learned.base != BASE_OVER_CUBIC)
 			flow->learned.window = WINDOW_ONE;
 	} else if (reducing(new_state)) {
 		flow->reduces = 1;
@@ -428,6 +549,8 @@ void BPF_PROG(policy_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 	now = bpf_ktime_get_ns();
 	if (!flow->learned.begun)
 		start(flow, now);
+	if (!flow->tally.busy_since_ns)
+		flow->tally.busy_since_ns = now;
 	if (!flow->acked_ns || !over_cubic(flow))
 		return;
 	halvings = idle_halvings(tp, now - flow->acked_ns);
@@ -477,6 +600,7 @@ void BPF_PROG(policy_init, struct sock *sk)
 	flow->sent_seen = tp->data_segs_out;
 	flow->sent_bytes_seen = tp->bytes_sent;
 	learned_take(&flow->learned, image, tp->snd_cwnd);
+	open_record(&flow->tally, sk, bpf_ktime_get_ns());
 	if (config.option) {
 		signal = bpf_sk_storage_get(&signals, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 		if (signal)
@@ -496,10 +620,30 @@ void BPF_PROG(policy_release, struct sock *sk)
 		return;
 	if (flow->paces)
 		sk->sk_pacing_status = SK_PACING_NONE;
+	end_record(&flow->tally, sk, flow->learned.generation, ENDED_CLOSED, bpf_ktime_get_ns());
 	bpf_sk_storage_delete(&flows, sk);
 	bpf_sk_storage_delete(&signals, sk);
 	if (stats)
 		__sync_fetch_and_add(&stats->closed, 1);
+}
+
+/* The record of each connection, to whoever reads it. */
+SEC("iter/bpf_sk_storage_map")
+int connections(struct bpf_iter__bpf_sk_storage_map *ctx)
+{
+	struct flow *flow = ctx->value;
+	struct sock *sk = ctx->sk;
+	struct connection c;
+	struct tcp_sock *tp;
+
+	if (!sk || !flow || !flow->tally.id)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (!tp)
+		return 0;
+	describe(&c, tp, &flow->tally, flow->learned.generation, ENDED_NOT, bpf_ktime_get_ns());
+	bpf_seq_write(ctx->meta->seq, &c, sizeof(c));
+	return 0;
 }
 
 /* Decides on the rows of `trials`. */

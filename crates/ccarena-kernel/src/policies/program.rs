@@ -24,6 +24,9 @@ pub(super) struct Program {
     pub(super) config: MapHandle,
     pub(super) images: MapHandle,
     pub(super) statistics: MapHandle,
+    pub(super) operation: MapHandle,
+    pub(super) ended: MapHandle,
+    pub(super) counts: MapHandle,
 }
 
 impl Program {
@@ -56,6 +59,9 @@ impl Program {
             config: handle(&object, ".rodata.config")?,
             images,
             statistics: handle(&object, "statistics")?,
+            operation: handle(&object, ".data.operation")?,
+            ended: handle(&object, "ended")?,
+            counts: handle(&object, ".data.counts")?,
             object,
         })
     }
@@ -97,11 +103,15 @@ pub(super) fn put(images: &MapHandle, image: &MapHandle) -> Result<(), KernelErr
     })
 }
 
-/// The image of `images`.
-pub(super) fn image_of(images: &MapHandle) -> Result<Vec<u8>, KernelError> {
+/// The map of the image in `images`.
+pub(super) fn inner(images: &MapHandle) -> Result<MapHandle, KernelError> {
     let read = |e| map_error("read", "images", &e);
     let id = images.lookup(&ZERO, MapFlags::ANY).map_err(read)?;
     let id = id.as_deref().and_then(|id| id.first_chunk()).map_or(0, |id| u32::from_ne_bytes(*id));
-    let inner = MapHandle::from_map_id(id).map_err(read)?;
-    Ok(inner.lookup(&ZERO, MapFlags::ANY).map_err(read)?.unwrap_or_default())
+    MapHandle::from_map_id(id).map_err(read)
+}
+
+/// The image in a map of [`image_map`].
+pub(super) fn image_in(inner: &MapHandle) -> Result<Vec<u8>, KernelError> {
+    Ok(inner.lookup(&ZERO, MapFlags::ANY).map_err(|e| map_error("read", "images", &e))?.unwrap_or_default())
 }

@@ -30,6 +30,12 @@ pub struct Stats {
     pub held: u64,
     /// Decisions for which no room to work was left on the CPU: the action before stayed in force.
     pub missed: u64,
+    /// Connections that the guard took from the policy.
+    pub guarded: u64,
+    /// Decisions in the shadow that were compared with the running control.
+    pub compared: u64,
+    /// Number of these within a tenth of the running rate.
+    pub agreed: u64,
     /// Periods by the reasoner's case.
     pub cases: [u64; 8],
     /// Periods by ACCT's zone.
@@ -37,7 +43,7 @@ pub struct Stats {
 }
 
 /// Numbers of a [`Stats`].
-const NUMBERS: usize = 23;
+const NUMBERS: usize = 26;
 
 impl Stats {
     /// Adds up the structs of all CPUs.
@@ -56,6 +62,9 @@ impl Stats {
                 unreported: add(a.unreported, b.unreported),
                 held: add(a.held, b.held),
                 missed: add(a.missed, b.missed),
+                guarded: add(a.guarded, b.guarded),
+                compared: add(a.compared, b.compared),
+                agreed: add(a.agreed, b.agreed),
                 cases: std::array::from_fn(|k| add(a.cases[k], b.cases[k])),
                 zones: std::array::from_fn(|k| add(a.zones[k], b.zones[k])),
             }
@@ -67,8 +76,23 @@ impl Stats {
         for (number, bytes) in numbers.iter_mut().zip(bytes.chunks_exact(8)) {
             *number = bytes.first_chunk().map_or(0, |b| u64::from_ne_bytes(*b));
         }
-        let [opened, closed, periods, decisions, ns, ns_most, beyond, outside, unreported, held, missed, rest @ ..] =
-            numbers;
+        let [
+            opened,
+            closed,
+            periods,
+            decisions,
+            ns,
+            ns_most,
+            beyond,
+            outside,
+            unreported,
+            held,
+            missed,
+            guarded,
+            compared,
+            agreed,
+            rest @ ..,
+        ] = numbers;
         Self {
             opened,
             closed,
@@ -81,6 +105,9 @@ impl Stats {
             unreported,
             held,
             missed,
+            guarded,
+            compared,
+            agreed,
             cases: std::array::from_fn(|k| rest[k]),
             zones: std::array::from_fn(|k| rest[8 + k]),
         }
