@@ -62,6 +62,8 @@ class Artifact:
     """Range of observations on its training links: `low` and `high`, the least and greatest raw value of each entry.
     Empty if it was not recorded.
     """
+    guard: dict[str, Any] = field(default_factory=dict)
+    """Box of observations and bound of actions, each `low` and `high`; empty without one. Flows apply it."""
 
     @classmethod
     def of(
@@ -147,6 +149,8 @@ class Artifact:
         }
         if self.observed:
             metadata["observed"] = _json(self.observed)
+        if self.guard:
+            metadata["guard"] = _json(self.guard)
         data = tensorfile.encode(self.tensors, metadata, CHECKSUM)
         _check(data)
         return data
@@ -227,6 +231,7 @@ def _decode(data: bytes) -> Artifact:
         provenance.whole(metadata, "tests", MOST_TESTS, "0"),
         read_curve(_parse(metadata, "curve", dict)) if "curve" in metadata else {},
         provenance.read(metadata, "observed") if "observed" in metadata else {},
+        provenance.read(metadata, "guard") if "guard" in metadata else {},
     )
 
 

@@ -151,6 +151,16 @@ def _observed(value: Any) -> dict[str, list[float]]:
     }
 
 
+def _guard(value: Any) -> dict[str, Any]:
+    """Checks the types of a guard; the native reader has checked that it fits."""
+    _is_mapping(value, "guard", "observation and action")
+    for part, ends in value.items():
+        _is_mapping(ends, f"guard.{part}", "low and high")
+        for end, numbers in ends.items():
+            _list(numbers, f"guard.{part}.{end}")
+    return dict(value)
+
+
 def _missing(value: Any) -> list[str]:
     return [_text(each, f"missing[{at}]") for at, each in enumerate(_list(value, "missing"))]
 
@@ -163,6 +173,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "evaluation": _evaluation,
     "rules": _rules,
     "observed": _observed,
+    "guard": _guard,
     "missing": _missing,
 }
 

@@ -1,6 +1,6 @@
 //! Actions of a decider, and reasons why a scheme refuses one.
 
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 
 /// Most numbers that one action has: a lever each.
 pub const MOST_NUMBERS: usize = 4;
@@ -27,6 +27,12 @@ impl Deref for Numbers {
 
     fn deref(&self) -> &[f32] {
         &self.values[..self.length]
+    }
+}
+
+impl DerefMut for Numbers {
+    fn deref_mut(&mut self) -> &mut [f32] {
+        &mut self.values[..self.length]
     }
 }
 

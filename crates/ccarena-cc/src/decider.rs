@@ -69,6 +69,8 @@ pub struct BoundPolicy {
     observation: Vec<f32>,
     /// The last observation was outside of what training saw; none if that is not known.
     was_outside: Option<bool>,
+    /// The last observation tripped the policy's guard; none without a guard.
+    was_tripped: Option<bool>,
     memory: Inference,
 }
 
@@ -79,13 +81,17 @@ enum Inference {
     Integer(Memory),
 }
 
-/// Decisions of a flow's policy, and those on observations that its training did not see.
+/// Decisions of a flow's policy, those on observations that its training did not see, and trips of its guard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outside {
     /// Decisions of a policy that knows the range of its training.
     pub decisions: u64,
     /// Decisions on an observation outside of the training's range.
     pub outside: u64,
+    /// Decisions of a policy that has a guard.
+    pub guarded: u64,
+    /// Decisions on an observation that tripped the guard.
+    pub tripped: u64,
 }
 
 impl Outside {
@@ -95,12 +101,22 @@ impl Outside {
             self.decisions += 1;
             self.outside += u64::from(outside);
         }
+        if let Some(tripped) = decider.was_tripped() {
+            self.guarded += 1;
+            self.tripped += u64::from(tripped);
+        }
     }
 
-    /// The share of decisions; none if there was none.
+    /// The share of decisions outside of the training's range; none if there was none.
     #[must_use]
     pub fn share(self) -> Option<f64> {
         (self.decisions > 0).then(|| self.outside as f64 / self.decisions as f64)
+    }
+
+    /// The share of decisions that tripped the guard; none without a guard.
+    #[must_use]
+    pub fn tripped_share(self) -> Option<f64> {
+        (self.guarded > 0).then(|| self.tripped as f64 / self.guarded as f64)
     }
 }
 
@@ -372,6 +388,14 @@ impl Decider {
         if let Self::Policy(policy) = self { policy.was_outside } else { None }
     }
 
+    /// True if the policy's last observation tripped its guard ([`Guard`]); none without a guard.
+    ///
+    /// [`Guard`]: crate::policy::Guard
+    #[must_use]
+    pub fn was_tripped(&self) -> Option<bool> {
+        if let Self::Policy(policy) = self { policy.was_tripped } else { None }
+    }
+
     /// Decides for `learned` at `now` and puts the action in force. False if that is up to a program outside of the run.
     pub fn decide(&mut self, learned: &mut dyn LearnedController, now: Time) -> bool {
         let action = match self {
@@ -435,12 +459,14 @@ impl BoundPolicy {
         } else {
             Inference::Float32(policy.scratch())
         };
-        Ok(Self { policy, observation, was_outside: None, memory })
+        Ok(Self { policy, observation, was_outside: None, was_tripped: None, memory })
     }
 
     fn decide(&mut self, learned: &dyn LearnedController) -> Action {
         learned.observe(&mut self.observation);
         self.was_outside = self.policy.observed().map(|observed| observed.is_outside(&self.observation));
+        let guard = self.policy.guard();
+        self.was_tripped = guard.map(|guard| guard.is_tripped(&self.observation));
         // Inference refuses observations of another length, which `new` rules out, and such that are not finite.
         let width = self.policy.trained().bounds.len();
         let neutral = || match width {
@@ -453,7 +479,8 @@ impl BoundPolicy {
                 self.policy.integer().and_then(|program: &Program| program.action(&self.observation, memory))
             }
         };
-        action.unwrap_or_else(|_| neutral())
+        let action = action.unwrap_or_else(|_| neutral());
+        guard.map_or(action, |guard| guard.bounded(action))
     }
 }
 

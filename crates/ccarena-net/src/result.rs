@@ -91,6 +91,9 @@ pub struct FlowResult {
     pub decisions: u64,
     /// Share of these on observations outside of what its policy saw in training; none if that is not known.
     pub observations_outside: Option<f64>,
+    /// Share of decisions on observations that tripped its policy's guard; none without a guard.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guard_trips: Option<f64>,
     /// Reason why its traffic ended early: its controller gave up, or real sockets failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

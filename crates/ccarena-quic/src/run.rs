@@ -274,6 +274,7 @@ fn record(
             .into(),
         decisions: totals.decisions,
         observations_outside: totals.outside.share(),
+        guard_trips: totals.outside.tripped_share(),
         error: match totals.failure {
             Some(reason) => Some(scenario.gave_up(index, &reason)),
             None => sent.error.map(|error| format!("flows[{index}]: the connection failed: {error}")),

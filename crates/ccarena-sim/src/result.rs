@@ -55,6 +55,7 @@ impl Sim {
             app,
             decisions: flow.decisions,
             observations_outside: flow.outside.share(),
+            guard_trips: flow.outside.tripped_share(),
             series: series.map(|series| series.bins),
             transmissions: flow.log.take().map(|log| *log),
             reports: flow.reports.take().map(|values| Rows { values, width }),

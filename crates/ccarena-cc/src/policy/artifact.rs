@@ -2,7 +2,8 @@
 //!
 //! Tensors, all float32, with N entries in the observation: `normalisation.{offset,scale,low,high}[N]`, and those that the
 //! graph names. Metadata, all text: `ccarena_format`, `spec` and its `digest`, `params`, `graph`, `actions` (discrete
-//! ones) or `bounds` (of a continuous one), `observed` (what training saw, if known), `weights_sha256`, and more that inference does not read.
+//! ones) or `bounds` (of a continuous one), and `weights_sha256`. Optional are `observed` (what training saw) and `guard`.
+//! Inference reads no other metadata.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -14,6 +15,7 @@ use sha2::{Digest, Sha256};
 
 use super::error::{FORMAT, PolicyError};
 use super::graph::{Graph, Tensor, Tensors};
+use super::guard::Guard;
 use super::observed::Observed;
 use super::plan::Plan;
 use super::{Normalisation, Policy, Trained};
@@ -45,10 +47,14 @@ pub(super) fn read(bytes: &[u8]) -> Result<Policy, PolicyError> {
     let normalisation = file.normalisation(trained.observation_len)?;
     file.refuse_unused()?;
     let observed = metadata.0.get("observed").map(|text| Observed::parse(text, &normalisation)).transpose()?;
+    let Trained { observation_len, actions, bounds, .. } = &trained;
+    let guard =
+        metadata.0.get("guard").map(|text| Guard::parse(text, *observation_len, actions, bounds)).transpose()?;
     Ok(Policy {
         trained,
         normalisation,
         observed,
+        guard,
         plan: Plan::new(&graph),
         graph,
         metadata: metadata.0,

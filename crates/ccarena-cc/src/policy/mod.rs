@@ -8,6 +8,7 @@
 pub mod artifact;
 pub mod error;
 pub mod graph;
+pub mod guard;
 pub mod integer;
 pub mod kernel;
 mod kernels;
@@ -20,6 +21,7 @@ use std::sync::{Arc, OnceLock};
 
 pub use self::error::PolicyError;
 pub use self::graph::Graph;
+pub use self::guard::Guard;
 pub use self::observed::Observed;
 use self::plan::Plan;
 use crate::action::{Action, Numbers};
@@ -31,6 +33,7 @@ pub struct Policy {
     trained: Trained,
     normalisation: Normalisation,
     observed: Option<Observed>,
+    guard: Option<Guard>,
     graph: Graph,
     plan: Plan,
     metadata: std::collections::HashMap<String, String>,
@@ -103,6 +106,12 @@ impl Policy {
     #[must_use]
     pub fn observed(&self) -> Option<&Observed> {
         self.observed.as_ref()
+    }
+
+    /// The guard of its actions; none if the artifact has none.
+    #[must_use]
+    pub fn guard(&self) -> Option<&Guard> {
+        self.guard.as_ref()
     }
 
     /// The network, from the normalised observation on.

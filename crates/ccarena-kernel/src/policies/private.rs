@@ -84,7 +84,7 @@ impl Private {
     /// As [`stats`](Self::stats).
     pub fn outside(&self) -> Result<Outside, KernelError> {
         let Stats { decisions, outside, .. } = self.stats()?;
-        Ok(if self.observed { Outside { decisions, outside } } else { Outside::default() })
+        Ok(if self.observed { Outside { decisions, outside, ..Outside::default() } } else { Outside::default() })
     }
 
     /// Returns its counters.

@@ -58,6 +58,7 @@ pub fn flow(scenario: &Scenario, index: usize, outcome: FlowOutcome<'_>) -> Flow
             .into(),
         decisions: totals.decisions,
         observations_outside: totals.outside.share(),
+        guard_trips: totals.outside.tripped_share(),
         error: totals.failure.map(|reason| scenario.gave_up(index, &reason)).or(sent.error),
         series: received.series.map(|series| series.bins),
         reports: plan
