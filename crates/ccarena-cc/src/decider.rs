@@ -339,7 +339,7 @@ impl Policies {
 
 /// The parameters of a flow that `policy`, read from `file`, decides for: `given` ones, completed with those of its
 /// training.
-fn trained_params(
+pub(crate) fn trained_params(
     policy: &Policy,
     file: &str,
     interface: &Interface,

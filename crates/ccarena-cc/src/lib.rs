@@ -13,6 +13,7 @@ pub mod controller;
 pub mod decider;
 pub mod events;
 pub mod feedback;
+pub mod flow;
 pub mod learned;
 pub mod param;
 pub mod policy;
@@ -34,6 +35,7 @@ pub use controller::{
 pub use decider::{BindError, Decider, FlowError, Outside, Policies, PolicySpec};
 pub use events::{AckInfo, LossInfo, RateSample, RecoveryState, SentInfo};
 pub use feedback::Feedback;
+pub use flow::{Flow, Host, Source};
 pub use learned::{Interface, LearnedController, Spec};
 pub use param::Param;
 pub use registry::{BuildError, build, find, schemes as all_schemes};

@@ -7,14 +7,39 @@ use crate::{AckInfo, Bytes, Controller, Dur, LossInfo, RateSample, RecoveryState
 const MSS: u64 = 1448;
 const SPACING_NS: u64 = 120_000;
 const RTT_NS: u64 = 24_000_000;
-const WINDOW: u64 = 200;
+/// Segments in flight.
+pub const WINDOW: u64 = 200;
 const LOSS_EVERY: u64 = 20_000;
 
+/// Event of the made-up flow.
+#[derive(Clone, Copy, Debug)]
+pub enum Event {
+    /// A loss.
+    Loss(LossInfo),
+    /// An acknowledgement. Window and pacing rate are read after it.
+    Ack(AckInfo),
+    /// A segment that leaves in answer to an acknowledgement.
+    Sent(SentInfo),
+}
+
 /// Drives `controller` with `acks` acknowledgements, and the segments that leave in answer.
+pub fn drive(controller: &mut dyn Controller, acks: u64) {
+    events(acks, |event| match event {
+        Event::Loss(loss) => controller.on_loss(&loss),
+        Event::Ack(ack) => {
+            controller.on_ack(black_box(&ack));
+            black_box((controller.window(), controller.pacing_rate()));
+        }
+        Event::Sent(sent) => controller.on_sent(black_box(&sent)),
+    });
+}
+
+/// Calls `on_event` with the events of `acks` acknowledgements.
 ///
 /// A window of 200 segments at 100 Mbit/s, one acknowledgement per segment, delays that vary by a millisecond, one loss
-/// episode in 20 000: what a simulated flow looks like once it has settled. Window and pacing rate are read after each.
-pub fn drive(controller: &mut dyn Controller, acks: u64) {
+/// episode in 20 000: what a simulated flow looks like once it has settled.
+#[inline]
+pub fn events(acks: u64, mut on_event: impl FnMut(Event)) {
     let mut recovery_end = 0;
     for i in 1..=acks {
         let time = Time(RTT_NS + i * SPACING_NS);
@@ -22,7 +47,7 @@ pub fn drive(controller: &mut dyn Controller, acks: u64) {
         let in_flight = Bytes((WINDOW - 1) * MSS);
         if i % LOSS_EVERY == 0 {
             recovery_end = i + WINDOW;
-            controller.on_loss(&LossInfo {
+            on_event(Event::Loss(LossInfo {
                 now: time,
                 lost: Bytes(MSS),
                 lost_packets: 1,
@@ -31,10 +56,10 @@ pub fn drive(controller: &mut dyn Controller, acks: u64) {
                 delivered,
                 snd_nxt: delivered.0 + in_flight.0,
                 ..LossInfo::default()
-            });
+            }));
         }
         let rtt = Dur(RTT_NS + (i.wrapping_mul(0x9e37_79b9) & 0xf_ffff));
-        controller.on_ack(black_box(&AckInfo {
+        on_event(Event::Ack(AckInfo {
             now: time,
             acked: Bytes(MSS),
             acked_packets: 1,
@@ -56,12 +81,12 @@ pub fn drive(controller: &mut dyn Controller, acks: u64) {
             recovery: if i < recovery_end { RecoveryState::Recovery } else { RecoveryState::Open },
             ..AckInfo::default()
         }));
-        black_box((controller.window(), controller.pacing_rate()));
-        controller.on_sent(black_box(&SentInfo {
+        on_event(Event::Sent(SentInfo {
             now: time,
             bytes: Bytes(MSS),
             prior_in_flight: in_flight,
             snd_nxt: delivered.0 + in_flight.0,
+            number: i,
             ..SentInfo::default()
         }));
     }

@@ -21,8 +21,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use ccarena_cc::{
-    AckInfo, BuildError, Bytes, Config, Controller, Decider, Dur, FlowSetting, LossInfo, Outside, Rate, RecoveryState,
-    SentInfo, Signal, Time, registry,
+    AckInfo, BuildError, Bytes, Config, Controller, Decider, Dur, Flow, FlowSetting, LossInfo, Outside, Rate,
+    RecoveryState, SentInfo, Signal, Time, registry,
 };
 use ccarena_net::tcp_option;
 use noq_proto::RttEstimator;
@@ -52,6 +52,17 @@ pub struct Driver {
     pub settings: Vec<(Time, FlowSetting)>,
     /// Keep the learned scheme's reports.
     pub keeps_reports: bool,
+}
+
+impl Driver {
+    /// Returns the flow of a connection that begins at `now`, and the changes of its settings.
+    fn begin(self, now: Time) -> (Flow, Vec<(Time, FlowSetting)>) {
+        let mut flow = Flow::new(self.controller, self.decider, now);
+        if self.keeps_reports {
+            flow.keep_reports();
+        }
+        (flow, self.settings)
+    }
 }
 
 /// Counts of a connection.
@@ -117,7 +128,9 @@ struct Advertised {
 }
 
 struct State {
-    driver: Driver,
+    flow: Flow,
+    /// Changes of the flow's settings, the next one last.
+    settings: Vec<(Time, FlowSetting)>,
     clock: Clock,
     mtu: u64,
     now: Time,
@@ -146,8 +159,6 @@ struct State {
     srtt: Dur,
     rtt_latest: Dur,
     advertised: Option<Advertised>,
-    observation: Vec<f32>,
-    report: Vec<f32>,
     totals: Totals,
     qlog: Option<Qlog>,
 }
@@ -156,8 +167,10 @@ impl Steering {
     /// Steers a connection by `driver`, in packets of `mtu` bytes of UDP payload.
     #[must_use]
     pub fn new(driver: Driver, clock: Clock, mtu: u16, qlog: Option<Qlog>) -> Self {
+        let (flow, settings) = driver.begin(Time::ZERO);
         let mut state = State {
-            driver,
+            flow,
+            settings,
             clock,
             mtu: u64::from(mtu),
             now: Time::ZERO,
@@ -180,8 +193,6 @@ impl Steering {
             srtt: Dur::ZERO,
             rtt_latest: Dur::ZERO,
             advertised: None,
-            observation: Vec::new(),
-            report: Vec::new(),
             totals: Totals::default(),
             qlog,
         };
@@ -211,7 +222,7 @@ impl Steering {
     /// `driver` takes over, as if the connection began now.
     pub fn replace(&self, driver: Driver) {
         let mut state = self.state();
-        state.driver = driver;
+        (state.flow, state.settings) = driver.begin(state.now);
         state.take_over();
     }
 
@@ -247,7 +258,7 @@ impl Steering {
     #[must_use]
     pub fn advertise(&self, now: Time) -> Option<u32> {
         let mut state = self.state();
-        let kbps = tcp_option::kbps(state.driver.controller.router_assisted()?.request().rate()?);
+        let kbps = tcp_option::kbps(state.flow.request()?.rate()?);
         let pause = (state.srtt / ADVERTISEMENTS).max(SHORTEST_PAUSE);
         if !state.began || state.advertised.is_some_and(|before| now < before.at + pause) {
             return None;
@@ -280,15 +291,15 @@ impl Steering {
     #[must_use]
     pub fn next(&self) -> Time {
         let state = self.state();
-        let setting_at = state.driver.settings.last().map_or(Time::NEVER, |w| w.0);
+        let setting_at = state.settings.last().map_or(Time::NEVER, |w| w.0);
         let paced = if state.waits { state.pacer.due() } else { Time::NEVER };
-        state.driver.controller.next_timer().min(setting_at).min(paced)
+        state.flow.next_timer().min(setting_at).min(paced)
     }
 
     /// Puts a setting of the application in force.
     pub fn set(&self, setting: FlowSetting) {
         let mut state = self.state();
-        setting.apply(state.driver.controller.as_mut());
+        state.flow.set(setting);
         state.read_controller();
     }
 
@@ -296,8 +307,14 @@ impl Steering {
     #[must_use]
     pub fn totals(&self) -> Totals {
         let state = self.state();
-        let failure = state.driver.controller.failure().map(Into::into);
-        Totals { delivered_bytes: state.packets.delivered, failure, ..state.totals.clone() }
+        Totals {
+            delivered_bytes: state.packets.delivered,
+            failure: state.flow.failure().map(Into::into),
+            decisions: state.flow.decisions(),
+            outside: state.flow.outside(),
+            reports: state.flow.reports().to_vec(),
+            ..state.totals.clone()
+        }
     }
 
     /// Returns whether the controller has given up.
@@ -313,7 +330,7 @@ impl Steering {
         Metrics {
             window: state.window,
             pacing: state.pacing,
-            threshold: state.driver.controller.slow_start_threshold().map(|b| b.0),
+            threshold: state.flow.slow_start_threshold().map(|b| b.0),
             in_flight: state.packets.in_flight,
             srtt: state.srtt,
             rtt_min: if state.rtt_min == Dur::MAX { Dur::ZERO } else { state.rtt_min },
@@ -329,23 +346,16 @@ impl Steering {
 
 impl State {
     fn take_over(&mut self) {
-        self.tracks = self.driver.controller.packet_tracker().is_some();
-        self.every_segment = self.driver.controller.transport().every_segment || self.tracks;
-        if let Some(learned) = self.driver.controller.learned() {
-            self.observation = vec![0.0; learned.interface().observation_len];
-            self.report = vec![0.0; learned.interface().report.len()];
-            if let Some(decider) = &mut self.driver.decider {
-                decider.decide(learned, self.now);
-            }
-        }
+        self.tracks = self.flow.tracks_packets();
+        self.every_segment = self.flow.needs().every_segment || self.tracks;
         self.read_controller();
     }
 
     fn read_controller(&mut self) {
-        let window = self.driver.controller.window().0;
+        let window = self.flow.window().0;
         self.gave_up = window == 0;
         self.window = window.max(self.mtu);
-        let pacing = self.driver.controller.pacing_rate().map(|rate| Rate(rate.0.max(1)));
+        let pacing = self.flow.pacing_rate().map(|rate| Rate(rate.0.max(1)));
         if let Some(rate) = pacing.filter(|_| pacing != self.pacing) {
             self.pacer.on_rate(self.now, self.mtu, rate);
         }
@@ -355,39 +365,16 @@ impl State {
     fn advance(&mut self, now: Time) {
         self.now = now;
         let mut told = false;
-        while self.driver.settings.last().is_some_and(|change| change.0 <= now) {
-            if let Some((_, setting)) = self.driver.settings.pop() {
-                setting.apply(self.driver.controller.as_mut());
+        while self.settings.last().is_some_and(|change| change.0 <= now) {
+            if let Some((_, setting)) = self.settings.pop() {
+                self.flow.set(setting);
                 told = true;
             }
         }
-        if self.driver.controller.next_timer() <= now {
-            self.driver.controller.on_timer(now);
-            self.ask(now);
-            told = true;
-        }
-        if told {
+        if self.flow.on_timer(now) || told {
             self.read_controller();
         }
         self.waits = false;
-    }
-
-    /// Has a decision made if one is due.
-    fn ask(&mut self, now: Time) {
-        let Driver { controller, decider, keeps_reports, .. } = &mut self.driver;
-        let Some(learned) = controller.learned() else { return };
-        if !learned.take_decision() {
-            return;
-        }
-        self.totals.decisions += 1;
-        if *keeps_reports {
-            learned.report(&mut self.report);
-            self.totals.reports.extend_from_slice(&self.report);
-        }
-        if let Some(decider) = decider {
-            decider.decide(learned, now);
-            self.totals.outside.count(decider);
-        }
     }
 
     fn settle(&mut self, now: Time, srtt: Dur) {
@@ -397,7 +384,6 @@ impl State {
         let something = news.acked_packets > 0 || news.lost_packets > 0 || news.ecn || news.spurious;
         if something {
             self.tell(&mut news, now, before);
-            self.ask(now);
             self.read_controller();
             if let Some(qlog) = &mut self.qlog {
                 qlog.heard(now, &news.numbers, &news.lost_numbers);
@@ -411,7 +397,7 @@ impl State {
     }
 
     fn log_metrics(&mut self, now: Time) {
-        let (threshold, rtt_min) = (self.driver.controller.slow_start_threshold(), self.rtt_min);
+        let (threshold, rtt_min) = (self.flow.slow_start_threshold(), self.rtt_min);
         if let Some(qlog) = &mut self.qlog {
             qlog.metrics(
                 now,
@@ -432,11 +418,11 @@ impl State {
     fn tell(&mut self, news: &mut News, now: Time, before: Dur) {
         if news.spurious {
             self.totals.undone_recoveries += 1;
-            self.driver.controller.on_spurious_loss(now);
+            self.flow.on_spurious_loss(now);
         }
-        if let Some(packets) = self.driver.controller.packet_tracker() {
-            news.numbers.iter().for_each(|&n| packets.on_packet_acked(n));
-            news.lost_numbers.iter().for_each(|&n| packets.on_packet_lost(n));
+        if self.tracks {
+            news.numbers.iter().for_each(|&n| self.flow.on_packet_acked(n));
+            news.lost_numbers.iter().for_each(|&n| self.flow.on_packet_lost(n));
         }
         let rtt = self.rtt(news, now, before);
         if let Some(largest) = self.largest_acked {
@@ -449,10 +435,10 @@ impl State {
         let Some((_, newest)) = news.newest else { return };
         if self.recovery.is_some_and(|(began, _)| newest.sent > began) {
             self.recovery = None;
-            self.driver.controller.on_recovery_end(now, in_flight);
+            self.flow.on_recovery_end(now, in_flight);
         }
         let rate = self.packets.sample(&newest, now, self.rtt_min);
-        self.driver.controller.on_ack(&AckInfo {
+        self.flow.on_ack(&AckInfo {
             now,
             acked: Bytes(news.acked),
             acked_packets: news.acked_packets,
@@ -511,7 +497,7 @@ impl State {
         if news.persistent {
             self.totals.timeouts += 1;
             self.recovery = Some((now, RecoveryState::Loss));
-            self.driver.controller.on_timeout(&LossInfo { new_episode: true, ..loss });
+            self.flow.on_timeout(&LossInfo { new_episode: true, ..loss });
             return;
         }
         if new_episode {
@@ -521,7 +507,7 @@ impl State {
         } else if loss.ecn {
             return;
         }
-        self.driver.controller.on_loss(&loss);
+        self.flow.on_loss(&loss);
     }
 
     /// Packet `number` has arrived.
@@ -570,10 +556,10 @@ impl State {
         self.totals.sent_packets += 1;
         if prior == 0 && self.last_sent > Time::ZERO {
             let rto = self.srtt * 2 + Dur::from_millis(25);
-            self.driver.controller.on_idle_restart(now, now.since(self.last_sent), rto);
+            self.flow.on_idle_restart(now, now.since(self.last_sent), rto);
         }
         if self.every_segment || prior == 0 {
-            self.driver.controller.on_sent(&SentInfo {
+            self.flow.on_sent(&SentInfo {
                 now,
                 bytes: Bytes(bytes),
                 prior_in_flight: Bytes(prior),

@@ -1,6 +1,6 @@
-//! Structs of `ccarena.h` in a module's memory: little-endian, in the order of the header's fields.
+//! Structs of `ccarena.h` in a module's or a host's memory: little-endian, in the order of the header's fields.
 
-use ccarena_cc::{AckInfo, Config, Dur, LossInfo, RecoveryState, SentInfo};
+use ccarena_cc::{AckInfo, Bytes, Config, Dur, LossInfo, RateSample, RecoveryState, SentInfo, Time};
 
 use crate::limits::PARAMS;
 
@@ -124,6 +124,92 @@ pub fn sent(sent: &SentInfo) -> [u8; SENT_BYTES] {
         sent.unreported.0,
         pair(sent.unreported_packets, flags),
     ])
+}
+
+/// The halves of a word.
+const fn halves(word: u64) -> (u32, u32) {
+    (word as u32, (word >> 32) as u32)
+}
+
+/// Returns the acknowledgement in a `cc_ack`; none if its `recovery` is not a state.
+#[must_use]
+#[inline(always)]
+pub fn read_ack(words: &[u64; ACK_BYTES / 8]) -> Option<AckInfo> {
+    let [now, acked, rtt, min_rtt, srtt, rttvar, prior_in_flight, in_flight, delivered, lost, ..] = *words;
+    let [.., rate, interval, prior_delivered, snd_una, snd_nxt, packets, marks, set, _, _] = *words;
+    let ((acked_packets, retransmitted), (ecn_ce, recovery)) = (halves(packets), halves(marks));
+    let has = |flag: u32| set as u32 & flag != 0;
+    let sample = RateSample {
+        delivered: Bytes(rate),
+        interval: Dur(interval),
+        prior_delivered: Bytes(prior_delivered),
+        app_limited: has(flags::APP_LIMITED),
+    };
+    Some(AckInfo {
+        now: Time(now),
+        acked: Bytes(acked),
+        acked_packets,
+        rtt: (rtt != NEVER).then_some(Dur(rtt)),
+        min_rtt: Dur(min_rtt),
+        srtt: Dur(srtt),
+        rttvar: Dur(rttvar),
+        prior_in_flight: Bytes(prior_in_flight),
+        in_flight: Bytes(in_flight),
+        delivered: Bytes(delivered),
+        lost: Bytes(lost),
+        rate: (interval != 0).then_some(sample),
+        snd_una,
+        snd_nxt,
+        retransmitted,
+        cwnd_limited: has(flags::WINDOW_LIMITED),
+        recovery: match recovery {
+            0 => RecoveryState::Open,
+            1 => RecoveryState::Reduction,
+            2 => RecoveryState::Recovery,
+            3 => RecoveryState::Loss,
+            _ => return None,
+        },
+        ecn_ce,
+        ..AckInfo::default()
+    })
+}
+
+/// Returns the loss in a `cc_loss`.
+#[must_use]
+#[inline]
+pub fn read_loss(words: &[u64; LOSS_BYTES / 8]) -> LossInfo {
+    let [now, lost, in_flight, delivered, snd_nxt, packets, ..] = *words;
+    let (lost_packets, set) = halves(packets);
+    LossInfo {
+        now: Time(now),
+        lost: Bytes(lost),
+        lost_packets,
+        in_flight: Bytes(in_flight),
+        new_episode: set & flags::NEW_EPISODE != 0,
+        ecn: set & flags::MARKED != 0,
+        delivered: Bytes(delivered),
+        snd_nxt,
+    }
+}
+
+/// Returns the packet in a `cc_sent`, which is transmission `number`.
+#[must_use]
+#[inline]
+pub fn read_sent(words: &[u64; SENT_BYTES / 8], number: u64) -> SentInfo {
+    let [now, bytes, prior_in_flight, snd_nxt, last_sent, unreported, packets, ..] = *words;
+    let (unreported_packets, set) = halves(packets);
+    SentInfo {
+        now: Time(now),
+        bytes: Bytes(bytes),
+        prior_in_flight: Bytes(prior_in_flight),
+        snd_nxt,
+        app_limited: set & flags::APP_LIMITED != 0,
+        last_sent: Time(last_sent),
+        retransmission: set & flags::RETRANSMISSION != 0,
+        unreported: Bytes(unreported),
+        unreported_packets,
+        number,
+    }
 }
 
 /// Returns `cc_config`, with the values of the parameters.

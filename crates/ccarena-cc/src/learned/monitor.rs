@@ -42,6 +42,8 @@ impl Parts {
     pub const ACKS: Self = Self(128 | Self::NEWEST.0);
     /// Departures of segments, for rates since the acknowledged one left.
     pub const DEPARTURES: Self = Self(256 | Self::NEWEST.0);
+    /// Counts of marked packets (ECN).
+    pub const MARKS: Self = Self(512 | Self::ACKS.0);
 
     /// Both.
     #[must_use]

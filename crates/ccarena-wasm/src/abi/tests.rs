@@ -31,6 +31,14 @@ fn layout(name: &str) -> (BTreeMap<String, (usize, usize)>, usize) {
     (fields, at)
 }
 
+/// The same bytes as words.
+fn words<const W: usize>(bytes: &[u8]) -> [u64; W] {
+    let mut words = [0; W];
+    assert_eq!(bytes.len(), 8 * W);
+    words.iter_mut().zip(bytes.chunks_exact(8)).for_each(|(word, b)| *word = u64::from_le_bytes(b.try_into().unwrap()));
+    words
+}
+
 fn check(name: &str, bytes: &[u8], expected: &[(&str, u64)]) {
     let (mut fields, size) = layout(name);
     assert_eq!(bytes.len(), size, "size of {name}");
@@ -91,6 +99,10 @@ fn an_acknowledgement_is_laid_out_as_in_the_header() {
         ("flags", u64::from(flags::WINDOW_LIMITED | flags::APP_LIMITED)),
     ];
     check("cc_ack", &ack(&info), &expected);
+    assert_eq!(format!("{:?}", read_ack(&words(&ack(&info))).unwrap()), format!("{info:?}"));
+    let mut unknown = words(&ack(&info));
+    unknown[16] = pair(18, 4);
+    assert!(read_ack(&unknown).is_none(), "no state of recovery");
     expected[2].1 = NEVER;
     for (_, value) in &mut expected[10..13] {
         *value = 0;
@@ -121,6 +133,7 @@ fn losses_and_packets_are_laid_out_as_in_the_header() {
         ("flags", u64::from(flags::NEW_EPISODE)),
     ];
     check("cc_loss", &loss(&lost), &expected);
+    assert_eq!(format!("{:?}", read_loss(&words(&loss(&lost)))), format!("{lost:?}"));
     expected[6].1 = u64::from(flags::MARKED);
     check("cc_loss", &loss(&LossInfo { new_episode: false, ecn: true, ..lost }), &expected);
 
@@ -147,6 +160,7 @@ fn losses_and_packets_are_laid_out_as_in_the_header() {
         ("flags", u64::from(flags::RETRANSMISSION)),
     ];
     check("cc_sent", &sent(&leaves), &expected);
+    assert_eq!(format!("{:?}", read_sent(&words(&sent(&leaves)), 99)), format!("{leaves:?}"));
 }
 
 #[test]

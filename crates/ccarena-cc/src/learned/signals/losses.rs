@@ -38,7 +38,7 @@ pub const SIGNALS: &[Signal] = &[
         .bounds(0.0, 1e10)
         .natural(0.0, 0.1, 0.0, 4.0)
         .options(OVER)
-        .needs(Parts::ACKS)
+        .needs(Parts::MARKS)
         .source("RFC 3168, RFC 9768")
         .not_on(&[Backend::Quic, Backend::Kernel]),
     Signal::new("ce_ratio", "1", "segments marked with congestion experienced (CE) over acknowledged ones", |v, a| {
@@ -48,7 +48,7 @@ pub const SIGNALS: &[Signal] = &[
     .bounds(0.0, 1.0)
     .natural(0.0, 1.0, 0.0, 1.0)
     .options(OVER)
-    .needs(Parts::ACKS)
+    .needs(Parts::MARKS)
     .source("RFC 8257")
     .not_on(&[Backend::Quic, Backend::Kernel]),
 ];

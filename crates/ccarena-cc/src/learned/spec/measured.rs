@@ -4,6 +4,8 @@
 
 use super::{Item, Source, Spec};
 use crate::backends::{Backend, Unmeasured};
+use crate::feedback::Feedback;
+use crate::learned::monitor::Parts;
 
 impl Spec {
     /// Refuses the spec if `backend` does not measure a signal that it observes or reports.
@@ -21,6 +23,18 @@ impl Spec {
     /// As there.
     pub fn check_observed_signals(&self, backend: Backend) -> Result<(), Unmeasured> {
         self.items(false).try_for_each(|item| check(item, backend))
+    }
+
+    /// The first signal of the observation, else of the report, that needs `parts` to be measured.
+    pub(crate) fn signal_with(&self, parts: Parts) -> Option<&'static str> {
+        let mut signals = self.items(true).flat_map(Item::signals);
+        signals.find(|signal| signal.parts.has(parts)).map(|signal| signal.name)
+    }
+
+    /// The feedback of marks that its signals and the schemes under it need.
+    pub(crate) fn feedback(&self) -> Feedback {
+        let own = self.signal_with(Parts::MARKS).map_or(Feedback::None, |_| Feedback::Accurate);
+        self.base.schemes().map(|scheme| scheme.feedback).fold(own, Feedback::max)
     }
 }
 

@@ -7,6 +7,9 @@ use super::{Bandwidth, Bbr3};
 use crate::events::{AckInfo, SentInfo};
 use crate::types::Dur;
 
+/// A host that leaves out more numbers at once begins anew.
+const MOST_LEFT_OUT: u64 = 1 << 12;
+
 /// A packet under way (`P`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Packet {
@@ -66,8 +69,8 @@ impl Packets {
     pub(super) fn on_sent(&mut self, sent: &SentInfo) {
         // A tail-loss probe repeats a packet, which need not be lost for that.
         self.lost_now.clear();
-        if self.under_way.is_empty() {
-            self.first = sent.number;
+        if !self.make_room(sent.number) {
+            return;
         }
         let size = sent.bytes.0;
         self.under_way.push_back(Some(Packet {
@@ -80,12 +83,24 @@ impl Packets {
         }));
     }
 
+    /// Makes `number` the next packet's. Hosts may leave numbers out (RFC 9000 §21.4); one that is not new is left alone.
+    fn make_room(&mut self, number: u64) -> bool {
+        let next = self.first.saturating_add(self.under_way.len() as u64);
+        if self.under_way.is_empty() || number.saturating_sub(next) > MOST_LEFT_OUT {
+            self.under_way.clear();
+            self.first = number;
+        } else {
+            (next..number).for_each(|_| self.under_way.push_back(None));
+        }
+        number >= next || self.under_way.is_empty()
+    }
+
     fn take(&mut self, number: u64) -> Option<Packet> {
         let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
         let packet = self.under_way.get_mut(index)?.take();
         while let Some(None) = self.under_way.front() {
             self.under_way.pop_front();
-            self.first += 1;
+            self.first = self.first.saturating_add(1);
         }
         packet
     }
@@ -140,5 +155,30 @@ impl Bbr3 {
             sample.by_application |= newest.by_application;
         }
         sample
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Bytes;
+
+    fn sizes(numbers: &[u64], asked: &[u64]) -> Vec<Option<u64>> {
+        let mut packets = Packets::default();
+        for number in numbers {
+            packets.on_sent(&SentInfo {
+                number: *number,
+                bytes: Bytes(number.wrapping_add(1000)),
+                ..SentInfo::default()
+            });
+        }
+        asked.iter().map(|number| packets.take(*number).map(|packet| packet.size)).collect()
+    }
+
+    #[test]
+    fn packets_are_found_by_numbers_that_a_host_may_leave_out() {
+        assert_eq!(sizes(&[5, 6, 9, 10], &[9, 8, 5, 10]), [Some(1009), None, Some(1005), Some(1010)]);
+        assert_eq!(sizes(&[5, 6, 6, 5], &[5, 6, 6]), [Some(1005), Some(1006), None], "a number that is not new");
+        assert_eq!(sizes(&[5, u64::MAX - 1], &[5, u64::MAX - 1]), [None, Some(998)], "too many left out");
     }
 }

@@ -1,0 +1,322 @@
+//! A controller and its decider for one connection of any host.
+//!
+//! A host is whatever carries packets: a QUIC or TCP stack, a tunnel, a test. It builds a [`Flow`] per connection, reports
+//! events, and sends what [`Flow::window`] and [`Flow::pacing_rate`] allow. A flow asks its decider whenever a decision is
+//! due. It reads no clock, keeps nothing outside of itself, and allocates nothing per event unless reports are kept.
+//!
+//! Order of calls: book an acknowledgement, then call [`Flow::on_packet_acked`] and [`Flow::on_packet_lost`] if the
+//! controller [tracks packets](Flow::tracks_packets), [`Flow::on_loss`] if packets were marked lost, and
+//! [`Flow::on_ack`] last. Window and pacing rate are then new. They also change after [`Flow::on_timer`], which is due at
+//! [`Flow::next_timer`], and, if the controller tracks packets, after [`Flow::on_sent`].
+
+mod host;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+pub use self::host::{Host, Lacking, Need};
+use crate::build_error::BuildError;
+use crate::controller::{Controller, FlowSetting, TransportNeeds};
+use crate::decider::{BindError, Decider, Outside, trained_params};
+use crate::events::{AckInfo, LossInfo, SentInfo};
+use crate::policy::{Policy, PolicyError};
+use crate::registry;
+use crate::scheme::Config;
+use crate::signal::Signal;
+use crate::types::{Bytes, Dur, Rate, Time};
+
+/// Name of an artifact in messages, as its bytes have none.
+const ARTIFACT: &str = "artifact";
+
+/// Source of a flow's controller.
+#[derive(Clone, Debug)]
+pub enum Source<'a> {
+    /// A scheme of the [registry], by name.
+    Scheme(&'a str),
+    /// The bytes of a policy artifact, which names the learned scheme that it was trained for.
+    Artifact(&'a [u8]),
+    /// A policy that has been read. Flows share its weights.
+    Policy(Arc<Policy>),
+}
+
+/// Error of a flow that cannot be built.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    /// The scheme, a parameter, the weight or the requirement.
+    #[error(transparent)]
+    Scheme(#[from] BuildError),
+    /// A learned scheme by its name alone.
+    #[error("scheme {scheme:?} is learned and decides nothing by itself: give the bytes of a policy artifact instead")]
+    Learned {
+        /// The scheme.
+        scheme: String,
+    },
+    /// A scheme that runs a rule file, without one.
+    #[error("scheme {scheme:?} runs a rule file: put its rules into `Config::rules`")]
+    Rules {
+        /// The scheme.
+        scheme: String,
+    },
+    /// Bytes that are no policy artifact, or not one that can be used.
+    #[error("artifact: {0}")]
+    Artifact(#[from] PolicyError),
+    /// A policy that does not fit the connection.
+    #[error(transparent)]
+    Policy(#[from] BindError),
+    /// A host that does not report what the controller needs.
+    #[error(transparent)]
+    Lacking(#[from] Lacking),
+}
+
+/// Reports of a learned scheme, one row per decision.
+#[derive(Clone, Debug)]
+struct Reports {
+    row: Vec<f32>,
+    rows: Vec<f32>,
+}
+
+/// A controller and its decider. It can be sent to another thread, and one thread at a time uses it.
+pub struct Flow {
+    controller: Box<dyn Controller>,
+    decider: Option<Decider>,
+    needs: TransportNeeds,
+    tracks: bool,
+    decisions: u64,
+    outside: Outside,
+    reports: Option<Reports>,
+}
+
+impl std::fmt::Debug for Flow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (window, pacing_rate) = (self.window(), self.pacing_rate());
+        f.debug_struct("Flow").field("window", &window).field("pacing_rate", &pacing_rate).finish_non_exhaustive()
+    }
+}
+
+impl Flow {
+    /// Builds the flow of a connection that begins at `now` on `host`. The first decision is made at once.
+    ///
+    /// A policy's flow has the parameters of its training. `config` may repeat them, and may give other values to
+    /// parameters that the spec marks `runtime`.
+    ///
+    /// # Errors
+    ///
+    /// - The scheme is unknown, or refuses a parameter, the weight or the requirement.
+    /// - The artifact cannot be used, or was trained with other parameters.
+    /// - The host does not report what the controller needs.
+    pub fn build(source: &Source<'_>, config: &Config, host: &Host, now: Time) -> Result<Self, Refused> {
+        match source {
+            Source::Scheme(name) => Self::of_scheme(name, config, host, now),
+            Source::Artifact(bytes) => Self::of_policy(Arc::new(Policy::from_bytes(bytes)?), config, host, now),
+            Source::Policy(policy) => Self::of_policy(Arc::clone(policy), config, host, now),
+        }
+    }
+
+    /// A flow of `controller`, for which `decider` decides.
+    #[must_use]
+    pub fn new(mut controller: Box<dyn Controller>, decider: Option<Decider>, now: Time) -> Self {
+        let (needs, tracks) = (controller.transport(), controller.packet_tracker().is_some());
+        let mut flow =
+            Self { controller, decider, needs, tracks, decisions: 0, outside: Outside::default(), reports: None };
+        if let (Some(decider), Some(learned)) = (&mut flow.decider, flow.controller.learned()) {
+            decider.decide(learned, now);
+        }
+        flow
+    }
+
+    fn of_scheme(name: &str, config: &Config, host: &Host, now: Time) -> Result<Self, Refused> {
+        let scheme = registry::find(name)?;
+        if scheme.rules && config.rules.is_none() {
+            return Err(Refused::Rules { scheme: name.into() });
+        }
+        if scheme.learned {
+            return Err(Refused::Learned { scheme: name.into() });
+        }
+        let config = Config { feedback: host.marks, ..config.clone() };
+        let mut controller = registry::build(name, &config)?;
+        host.check(name, controller.as_mut(), scheme.feedback, None)?;
+        Ok(Self::new(controller, None, now))
+    }
+
+    fn of_policy(policy: Arc<Policy>, config: &Config, host: &Host, now: Time) -> Result<Self, Refused> {
+        let spec = Arc::clone(&policy.trained().spec);
+        let interface = spec.interface();
+        let params = trained_params(&policy, ARTIFACT, interface, &config.params)?;
+        let config = Config { params, feedback: host.marks, ..config.clone() };
+        let mut controller = spec.controller(&config)?;
+        host.check(&interface.name, controller.as_mut(), spec.feedback(), Some(&spec))?;
+        let learned = controller.learned().ok_or(BindError::Missing)?;
+        let decider = Decider::policy(policy, ARTIFACT, learned)?;
+        Ok(Self::new(controller, Some(decider), now))
+    }
+
+    /// Keeps the report of each decision from now on, which takes memory.
+    pub fn keep_reports(&mut self) {
+        if let Some(learned) = self.controller.learned() {
+            self.reports = Some(Reports { row: vec![0.0; learned.interface().report.len()], rows: Vec::new() });
+        }
+    }
+
+    /// Returns the reports so far, row by row; nothing unless they are [kept](Self::keep_reports).
+    #[must_use]
+    pub fn reports(&self) -> &[f32] {
+        self.reports.as_ref().map_or(&[], |reports| &reports.rows)
+    }
+
+    /// A packet leaves. Report every packet if the controller [needs](Self::needs) it or
+    /// [tracks packets](Self::tracks_packets), else at least the first one after silence.
+    pub fn on_sent(&mut self, sent: &SentInfo) {
+        self.controller.on_sent(sent);
+    }
+
+    /// An acknowledgement has been booked.
+    pub fn on_ack(&mut self, ack: &AckInfo) {
+        self.controller.on_ack(ack);
+        self.ask(ack.now);
+    }
+
+    /// Packets have been marked lost, or a congestion mark has come.
+    pub fn on_loss(&mut self, loss: &LossInfo) {
+        self.controller.on_loss(loss);
+    }
+
+    /// The retransmission timer has expired; everything in flight counts as lost.
+    pub fn on_timeout(&mut self, loss: &LossInfo) {
+        self.controller.on_timeout(loss);
+    }
+
+    /// The last loss was spurious: the packets have arrived.
+    pub fn on_spurious_loss(&mut self, now: Time) {
+        self.controller.on_spurious_loss(now);
+    }
+
+    /// Recovery, fast or after a timeout, has ended.
+    pub fn on_recovery_end(&mut self, now: Time, in_flight: Bytes) {
+        self.controller.on_recovery_end(now, in_flight);
+    }
+
+    /// Sending restarts after `idle` with nothing in flight, `rto` being the retransmission timeout.
+    pub fn on_idle_restart(&mut self, now: Time, idle: Dur, rto: Dur) {
+        self.controller.on_idle_restart(now, idle, rto);
+    }
+
+    /// Transmission `number` has arrived.
+    pub fn on_packet_acked(&mut self, number: u64) {
+        if let Some(packets) = self.controller.packet_tracker() {
+            packets.on_packet_acked(number);
+        }
+    }
+
+    /// Transmission `number` counts as lost.
+    pub fn on_packet_lost(&mut self, number: u64) {
+        if let Some(packets) = self.controller.packet_tracker() {
+            packets.on_packet_lost(number);
+        }
+    }
+
+    /// Runs the timer if it is due at `now`, and returns whether it was.
+    pub fn on_timer(&mut self, now: Time) -> bool {
+        let due = self.controller.next_timer() <= now;
+        if due {
+            self.controller.on_timer(now);
+            self.ask(now);
+        }
+        due
+    }
+
+    /// Has a decision made if one is due.
+    #[inline]
+    fn ask(&mut self, now: Time) {
+        let Some(decider) = &mut self.decider else { return };
+        let Some(learned) = self.controller.learned() else { return };
+        if !learned.take_decision() {
+            return;
+        }
+        self.decisions += 1;
+        if let Some(Reports { row, rows }) = &mut self.reports {
+            learned.report(row);
+            rows.extend_from_slice(row);
+        }
+        decider.decide(learned, now);
+        self.outside.count(decider);
+    }
+
+    /// Puts a setting of the application in force.
+    pub fn set(&mut self, setting: FlowSetting) {
+        setting.apply(self.controller.as_mut());
+    }
+
+    /// Returns when [`on_timer`](Self::on_timer) is due; [`Time::NEVER`] if it is not.
+    #[must_use]
+    pub fn next_timer(&self) -> Time {
+        self.controller.next_timer()
+    }
+
+    /// Returns the bytes that may be in flight: at least one segment, or zero if the controller has
+    /// [given up](Self::failure).
+    #[must_use]
+    pub fn window(&self) -> Bytes {
+        self.controller.window()
+    }
+
+    /// Returns the rate to pace at; none sends as the window allows.
+    #[must_use]
+    pub fn pacing_rate(&self) -> Option<Rate> {
+        self.controller.pacing_rate()
+    }
+
+    /// Returns the fewest segments that a paced sender sends at once.
+    #[must_use]
+    pub fn min_burst_segments(&self) -> u32 {
+        self.controller.min_burst_segments()
+    }
+
+    /// Returns the slow-start threshold, if the scheme has one.
+    #[must_use]
+    pub fn slow_start_threshold(&self) -> Option<Bytes> {
+        self.controller.slow_start_threshold()
+    }
+
+    /// Returns the reason why the controller has given up. The host then ends the connection or builds another flow.
+    #[must_use]
+    pub fn failure(&self) -> Option<&str> {
+        self.controller.failure()
+    }
+
+    /// Returns the header that a packet leaves with for routers to change; none for schemes that ask routers for nothing.
+    #[must_use]
+    pub fn request(&self) -> Option<Signal> {
+        self.controller.router_assisted().map(|routers| routers.request())
+    }
+
+    /// Returns the controller's needs, which stay the same.
+    #[must_use]
+    pub fn needs(&self) -> TransportNeeds {
+        self.needs
+    }
+
+    /// Returns whether the controller follows single transmissions by their numbers.
+    #[must_use]
+    pub fn tracks_packets(&self) -> bool {
+        self.tracks
+    }
+
+    /// Returns the number of decisions after the first one.
+    #[must_use]
+    pub fn decisions(&self) -> u64 {
+        self.decisions
+    }
+
+    /// Returns how many decisions had observations that training did not see.
+    #[must_use]
+    pub fn outside(&self) -> Outside {
+        self.outside
+    }
+
+    /// Returns the decider of a learned scheme.
+    #[must_use]
+    pub fn decider(&self) -> Option<&Decider> {
+        self.decider.as_ref()
+    }
+}

@@ -1,0 +1,135 @@
+//! Reports of a host, and the check that they are enough for a controller.
+
+use crate::controller::Controller;
+use crate::feedback::Feedback;
+use crate::learned::Spec;
+use crate::learned::monitor::Parts;
+use crate::signal::Signal;
+
+/// Reports of a host beyond acknowledgements, losses, timeouts and timers; none by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Host {
+    /// Calls of `on_sent` for each packet, and not only for the first after silence.
+    pub every_packet: bool,
+    /// Numbers of packets: [`SentInfo::number`](crate::SentInfo::number), `on_packet_acked` and `on_packet_lost`.
+    pub packet_numbers: bool,
+    /// Delivery-rate samples: [`AckInfo::rate`](crate::AckInfo::rate).
+    pub rate_samples: bool,
+    /// Congestion marks (ECN): [`AckInfo::ecn_ce`](crate::AckInfo::ecn_ce) and
+    /// [`LossInfo::ecn`](crate::LossInfo::ecn).
+    pub marks: Feedback,
+    /// Rates that routers advertise, and packets that ask them for one: [`Signal::Rate`].
+    pub router_rates: bool,
+    /// The other headers for routers: [`Signal::Marks`] and [`Signal::Window`].
+    pub router_headers: bool,
+}
+
+/// A report that a controller needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// See [`Host::every_packet`].
+    EveryPacket,
+    /// See [`Host::packet_numbers`].
+    PacketNumbers,
+    /// See [`Host::rate_samples`].
+    RateSamples,
+    /// See [`Host::marks`].
+    Marks(Feedback),
+    /// See [`Host::router_rates`].
+    RouterRates,
+    /// See [`Host::router_headers`].
+    RouterHeaders,
+}
+
+impl Need {
+    /// The name in messages.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::EveryPacket => "a report of each packet that leaves",
+            Self::PacketNumbers => "the numbers of packets that leave, arrive and are lost",
+            Self::RateSamples => "delivery-rate samples",
+            Self::Marks(Feedback::Accurate) => "counts of packets marked by ECN",
+            Self::Marks(_) => "echoes of congestion marks (ECN)",
+            Self::RouterRates => "rates that routers advertise",
+            Self::RouterHeaders => "a header in packets that routers change",
+        }
+    }
+
+    /// The part of a flow's measurements that takes it from signals to the need.
+    const fn part(self) -> Option<Parts> {
+        match self {
+            Self::EveryPacket => Some(Parts::SENT),
+            Self::RateSamples => Some(Parts::NEWEST),
+            Self::Marks(_) => Some(Parts::MARKS),
+            Self::RouterRates => Some(Parts::ADVERTISED),
+            Self::PacketNumbers | Self::RouterHeaders => None,
+        }
+    }
+}
+
+/// A host that does not report what a controller needs.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("scheme {scheme:?} needs {}{}, which this host does not report: choose another scheme, or report it and say so", .need.title(), for_signal(.signal))]
+pub struct Lacking {
+    /// The scheme.
+    pub scheme: String,
+    /// The report.
+    pub need: Need,
+    /// The first signal of the spec that needs it, if one does.
+    pub signal: Option<&'static str>,
+}
+
+fn for_signal(signal: &Option<&'static str>) -> String {
+    signal.map_or_else(String::new, |signal| format!(" for its signal {signal:?}"))
+}
+
+impl Host {
+    /// A host that reports everything.
+    pub const ALL: Self = Self {
+        every_packet: true,
+        packet_numbers: true,
+        rate_samples: true,
+        marks: Feedback::Accurate,
+        router_rates: true,
+        router_headers: true,
+    };
+
+    /// Returns whether it reports `need`.
+    #[must_use]
+    pub fn reports(&self, need: Need) -> bool {
+        match need {
+            Need::EveryPacket => self.every_packet,
+            Need::PacketNumbers => self.packet_numbers,
+            Need::RateSamples => self.rate_samples,
+            Need::Marks(least) => self.marks >= least,
+            Need::RouterRates => self.router_rates,
+            Need::RouterHeaders => self.router_headers,
+        }
+    }
+
+    /// Checks that it reports what `controller` of `scheme` needs.
+    pub(super) fn check(
+        &self,
+        scheme: &str,
+        controller: &mut dyn Controller,
+        feedback: Feedback,
+        spec: Option<&Spec>,
+    ) -> Result<(), Lacking> {
+        let transport = controller.transport();
+        let asks = controller.router_assisted().map(|routers| routers.request());
+        let needs = [
+            (transport.every_segment, Need::EveryPacket),
+            (controller.packet_tracker().is_some(), Need::PacketNumbers),
+            (transport.rate_samples, Need::RateSamples),
+            (feedback > Feedback::None, Need::Marks(feedback)),
+            (matches!(asks, Some(Signal::Rate(_))), Need::RouterRates),
+            (matches!(asks, Some(Signal::Marks { .. } | Signal::Window { .. })), Need::RouterHeaders),
+        ];
+        let lacking = needs.into_iter().find(|(needed, need)| *needed && !self.reports(*need));
+        lacking.map_or(Ok(()), |(_, need)| {
+            let signal = spec.zip(need.part()).and_then(|(spec, part)| spec.signal_with(part));
+            Err(Lacking { scheme: scheme.into(), need, signal })
+        })
+    }
+}
