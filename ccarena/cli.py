@@ -36,6 +36,7 @@ COMMANDS = {
     "build": ("ccarena.commands.build", "make the WebAssembly module of a controller in C or Rust"),
     "check": ("ccarena.commands.check", "try a controller of yours on hard links, and say what is wrong with it"),
     "leaderboard": ("ccarena.commands.leaderboard", "run, rank and show who is best on many links"),
+    "assess": ("ccarena.commands.assess", "ask RFC 9743's questions about a congestion control: is it safe to deploy?"),
     "reproduce": ("ccarena.commands.reproduce", "run the papers' suites: figures, and tables of claims"),
     **{name: ("ccarena.commands.emulator", summary) for name, summary in SHELLS.items()},
     "kernel": (

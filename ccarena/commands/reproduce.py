@@ -7,18 +7,32 @@ import datetime
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ccarena.commands import executors
 from ccarena.core import measurements
 from ccarena.core.arguments import Unused, refuse
-from ccarena.core.files import check_file, write_atomically
+from ccarena.core.files import check_file
 from ccarena.core.outputs import folder, kept
 from ccarena.core.programs import find
 from ccarena.core.terminal import again, command_line
 from ccarena.errors import ConfigError, PolicyError
-from ccarena.eval.reproduce import checks, index, kernel, own_traces, page, pages, policy, runner, runs, suite, tables
+from ccarena.eval.reproduce import (
+    checks,
+    index,
+    kernel,
+    own_traces,
+    page,
+    pages,
+    papers,
+    policy,
+    runner,
+    runs,
+    suite,
+    tables,
+)
 from ccarena.executors import Executor, Processes
 from ccarena.runs.journal import Journal
 from ccarena.runs.run_folder import write_commands
@@ -180,7 +194,10 @@ def _reproduce(
     # All suites are expanded before the first runs: an error in the last one must not come after hours.
     expanded = [runs.expand(one, args.quick, args.seeds, trained[one.name]) for one in loaded]
     wrong = [
-        runs.expand(one, args.quick, 1, trained[one.name], wrong=True) if args.discriminate else [] for one in loaded
+        runs.expand(one, args.quick, 1, trained[one.name], runs.Entering(partial(papers.with_cubic, one.name)))
+        if args.discriminate
+        else []
+        for one in loaded
     ]
     jobs = BACKENDS[args.backend].at_once(args.jobs or os.cpu_count() or 1)
     executor = executors.of_options(args, Processes(jobs, runner.PRELOAD))
@@ -193,7 +210,7 @@ def _reproduce(
             with Journal(folder, "ccarena reproduce") as journal:
                 failed = runner.execute(of_suite, journal, folder, executor, progress)
                 failures += failed
-                rows = _rows(of_suite, journal)
+                rows = runs.rows_of(of_suite, journal)
                 judged = [checks.judge(claim, rows, partial=args.quick) for claim in one.claims]
                 if others:
                     judged = [
@@ -219,19 +236,12 @@ def _reproduce(
                 digest = tables.write_suite(folder, one, judged, rows, about)
                 write_commands(folder, [command_line(args)])
                 page.write_page(folder, one, judged, rows, digest)
-                _write_scenario(folder, of_suite)
+                runs.write_scenarios(folder, of_suite)
                 both = [run for flag in (False, True) for run in runs.expand(one, flag, policies=policies)]
                 kept = [run.key for run in [*of_suite, *both]]
                 journal.settle(kept)
             digests.append((digest, folder))
     return failures, digests
-
-
-def _rows(expanded: list[runs.Run], journal: Journal) -> list[dict[str, Any]]:
-    """Returns the available rows of the runs, in their order. Cells with one scenario are one run, whose row each of
-    them gets.
-    """
-    return [{**journal.rows[run.key], "cell": dict(run.cell)} for run in expanded if run.key in journal.rows]
 
 
 def _rows_of_wrong(
@@ -240,7 +250,7 @@ def _rows_of_wrong(
     """Returns the rows of runs with a deliberately wrong scheme; runs that such a scheme cannot do are left out."""
     with Journal(folder, "ccarena reproduce") as journal:
         runner.execute(of_wrong, journal, folder, executor, progress)
-        rows = _rows(of_wrong, journal)
+        rows = runs.rows_of(of_wrong, journal)
         journal.settle([run.key for run in of_wrong])
     return rows
 
@@ -283,21 +293,6 @@ def _write_docs(path: Path, out: Path) -> None:
         source = measurements.source("ccarena reproduce --all", datetime.date.today().isoformat())
         measurements.merge(path.with_name(measurements.FILE.name), pages.entries(digests, again, source))
     print(f"wrote {path} and {path.with_suffix(pages.KEPT)}; now run `make measurements`", file=sys.stderr)
-
-
-def _write_scenario(folder: Path, of_suite: list[runs.Run]) -> None:
-    """Writes each cell's scenario of its first seed, for `ccarena eval --scenario` (scenarios.yaml, one
-    document each).
-    """
-    import yaml
-
-    texts = [
-        f"# {run.title}\n" + yaml.safe_dump(run.spec["document"], sort_keys=False)
-        for run in of_suite
-        if run.seed == 1 and "document" in run.spec
-    ]
-    if texts:
-        write_atomically(folder / "scenarios.yaml", "---\n".join(texts))
 
 
 def _list(as_json: bool) -> int:

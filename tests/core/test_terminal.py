@@ -47,8 +47,8 @@ def test_a_pipe_gets_lines_as_long_as_their_content(
 
 @pytest.mark.parametrize(
     "words",
-    [["schemes"], ["schemes", "--queues"], ["doctor"], ["reproduce", "--list"], ["traces", "list"],
-     ["traces", "stats", "lte-driving", "lte-bus", "--duration-s", "5"]],
+    [["schemes"], ["schemes", "--queues"], ["doctor"], ["reproduce", "--list"], ["assess", "--list"],
+     ["traces", "list"], ["traces", "stats", "lte-driving", "lte-bus", "--duration-s", "5"]],
     ids=" ".join,
 )  # fmt: skip
 def test_listings_fit_80_columns(words: list[str], monkeypatch: pytest.MonkeyPatch, capsys) -> None:

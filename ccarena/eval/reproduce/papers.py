@@ -10,7 +10,7 @@ from typing import Any
 from ccarena import _core
 from ccarena.core.reader import parse_yaml
 
-__all__ = ["about", "is_own", "schemes"]
+__all__ = ["about", "is_own", "schemes", "with_cubic"]
 
 
 @functools.cache
@@ -29,3 +29,17 @@ def schemes(suite: str) -> Collection[str]:
 def is_own(suite: str) -> bool:
     """Returns whether the suite `PAPER/NAME` holds targets of this project instead of a paper's claims."""
     return bool(about().get(suite.partition("/")[0], {}).get("own", False))
+
+
+def with_cubic(suite: str, document: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a scenario of the suite `PAPER/NAME` with CUBIC instead of the paper's schemes, without fields that only
+    these understand.
+    """
+    theirs, own = schemes(suite), ("policy", "environment", "params")
+    flows = [
+        {key: value for key, value in flow.items() if key not in own} | {"scheme": "cubic"}
+        if flow.get("scheme") in theirs
+        else flow
+        for flow in document.get("flows") or []
+    ]
+    return {**document, "flows": flows}

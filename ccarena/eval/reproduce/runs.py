@@ -6,17 +6,21 @@ import functools
 import hashlib
 import itertools
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import yaml
 
 from ccarena import __version__, traces
 from ccarena.configs.load import merge
+from ccarena.core.files import write_atomically
 from ccarena.errors import CcarenaError, ConfigError, RunnerError, TraceError
-from ccarena.eval.reproduce import computed, kernel, measures, papers, policy
+from ccarena.eval.reproduce import computed, kernel, measures, policy
 from ccarena.eval.reproduce.policy import Policies
 from ccarena.eval.reproduce.suite import Loaded, Window
+from ccarena.runs.journal import Journal
 from ccarena.scenarios import backends, template
 from ccarena.scenarios.backends import SIM
 from ccarena.scenarios.flows import enter_others
@@ -24,7 +28,17 @@ from ccarena.scenarios.one_run import checked
 from ccarena.scenarios.sweep import label_of
 from ccarena.traces import conditions
 
-__all__ = ["Run", "expand", "perform", "size", "software"]
+__all__ = ["Entering", "Run", "expand", "perform", "rows_of", "size", "software", "write_scenarios"]
+
+
+class Entering(NamedTuple):
+    """Others in the flows of a suite's scenarios."""
+
+    enter: Callable[[dict[str, Any]], dict[str, Any]]
+    """Function that returns a scenario with them in its flows."""
+    identity: str = ""
+    """Identity of what they are, where the fields of their flows only name files; other content repeats a run."""
+
 
 _MEASURED = ("eval/measure/*.py", "eval/reproduce/measures.py")
 _COMPUTED = ("eval/theory/*.py", "eval/reproduce/analytic*.py")
@@ -44,7 +58,7 @@ class Run:
     """Specification of the run.
 
     Keys: `document`, `window`, `windows`, `measures`, `series`, `missing` (traces), and in real time `backend`,
-    `kernel`, `bridge`, `others` (digests of congestion controls of others); or `compute` and `arguments`.
+    `kernel`, `bridge`, `others` (digests of congestion controls of others), `entering`; or `compute` and `arguments`.
     """
     work: float
     """Work for the estimate: simulated Mbit, or seconds in real time."""
@@ -73,20 +87,20 @@ def expand(
     quick: bool = False,
     seeds: int | None = None,
     policies: Policies | None = None,
-    wrong: bool = False,
+    entering: Entering | None = None,
 ) -> list[Run]:
     """Returns every run of the suite, cell by cell, seeds 1 to N. Raises ConfigError led by the suite's file and path.
 
-    Without `policies`, those of its expressions are null: enough to list and to check a suite, not to run it. `wrong`
-    replaces the paper's schemes by CUBIC; a suite that computes then has no runs.
+    Without `policies`, those of its expressions are null: enough to list and to check a suite, not to run it.
+    `entering` puts others into the flows of each scenario; a suite that computes then has no runs.
     """
-    if wrong and loaded.suite.compute is not None:
+    if entering is not None and loaded.suite.compute is not None:
         return []
     suite = loaded.suite
     count = seeds or (suite.seeds.quick if quick else suite.seeds.full)
     try:
         return [
-            _run(loaded, cell, seed, quick, policies or {}, wrong)
+            _run(loaded, cell, seed, quick, policies or {}, entering)
             for cell in _cells(loaded, quick)
             for seed in range(1, count + 1)
         ]
@@ -117,7 +131,14 @@ def _matches(cell: Mapping[str, str], where: Mapping[str, Any]) -> bool:
     )
 
 
-def _run(loaded: Loaded, cell: Mapping[str, str], seed: int, quick: bool, policies: Policies, wrong: bool) -> Run:
+def _run(
+    loaded: Loaded,
+    cell: Mapping[str, str],
+    seed: int,
+    quick: bool,
+    policies: Policies,
+    entering: Entering | None,
+) -> Run:
     suite = loaded.suite
     names: dict[str, Any] = {axis: loaded.axes[axis][chosen] for axis, chosen in cell.items()} | template.seeded(seed)
     about = policy.bound(policies, suite.policies)
@@ -138,8 +159,8 @@ def _run(loaded: Loaded, cell: Mapping[str, str], seed: int, quick: bool, polici
         document = policy.as_trained(document, policies)
         others = enter_others(document, Path(loaded.source).parent, loaded.backend)
         document.setdefault("seed", seed)
-        if wrong:
-            document = _with_cubic(document, papers.schemes(loaded.name))
+        if entering is not None:
+            document = entering.enter(document)
         end_s = float(document.get("duration_s", 30.0))
         spec = {
             "document": document,
@@ -157,22 +178,12 @@ def _run(loaded: Loaded, cell: Mapping[str, str], seed: int, quick: bool, polici
             spec["missing"] = missing
         if others:
             spec["others"] = others
+        if entering is not None and entering.identity:
+            spec["entering"] = entering.identity
     key = _key(spec)
     if "document" in spec:
         spec["document"] = policy.placed(spec["document"], policies)
     return Run(key, loaded.name, dict(cell), seed, spec, work)
-
-
-def _with_cubic(document: dict[str, Any], schemes: Collection[str]) -> dict[str, Any]:
-    """Returns the scenario with CUBIC instead of `schemes`, without fields that only they understand."""
-    theirs = ("policy", "environment", "params")
-    flows = [
-        {key: value for key, value in flow.items() if key not in theirs} | {"scheme": "cubic"}
-        if flow.get("scheme") in schemes
-        else flow
-        for flow in document.get("flows") or []
-    ]
-    return {**document, "flows": flows}
 
 
 def _key(spec: Mapping[str, Any]) -> str:
@@ -254,6 +265,26 @@ def perform(run: Run) -> dict[str, Any]:
     windows = {name: measures.Window(*edges) for name, edges in spec["windows"].items()}
     row = measures.row(document, result, window, windows, spec["measures"], spec["series"])
     return {**about, **plain(row)}
+
+
+def rows_of(expanded: Sequence[Run], journal: Journal) -> list[dict[str, Any]]:
+    """Returns the available rows of the runs, in their order. Cells with one scenario are one run, whose row each of
+    them gets.
+    """
+    return [{**journal.rows[run.key], "cell": dict(run.cell)} for run in expanded if run.key in journal.rows]
+
+
+def write_scenarios(folder: Path, expanded: Sequence[Run]) -> None:
+    """Writes each cell's scenario of its first seed, for `ccarena eval --scenario` (scenarios.yaml, one document
+    each).
+    """
+    texts = [
+        f"# {run.title}\n" + yaml.safe_dump(run.spec["document"], sort_keys=False)
+        for run in expanded
+        if run.seed == 1 and "document" in run.spec
+    ]
+    if texts:
+        write_atomically(folder / "scenarios.yaml", "---\n".join(texts))
 
 
 def standing_in(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

@@ -1,0 +1,124 @@
+"""Assessments: every question can be asked, the criteria find what is known, and files keep the answers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ccarena import cli
+from ccarena.errors import ConfigError
+from ccarena.eval.assess import questions
+from ccarena.eval.assess.assessment import ASSESSMENT, VERDICTS, Plan, expanded
+from ccarena.eval.assess.page import MARKDOWN, PAGE, STATES
+from ccarena.eval.reproduce import checks
+from ccarena.scenarios.entrants import parse
+from ccarena.scenarios.one_run import checked
+
+_core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: assessments not run (run make)")
+
+
+def assessment(folder: Path, entrant: str, *asked: str) -> dict[str, dict[str, str]]:
+    """Assesses an entrant quickly; returns question -> criterion -> verdict."""
+    words = [word for name in asked for word in ("--question", name)]
+    assert cli.main(["assess", entrant, "--quick", "--jobs", "1", "--out", str(folder), *words]) == 0
+    (path,) = folder.glob(f"*/{ASSESSMENT}")
+    answers = json.loads(path.read_text("utf-8"))["answers"]
+    return {each["question"]: {row["criterion"]: row["verdict"] for row in each["criteria"]} for each in answers}
+
+
+@pytest.mark.parametrize("name", questions.names())
+def test_every_question_asks_about_the_entrant_in_valid_scenarios(name: str) -> None:
+    plan = Plan(questions.chosen([name], "sim"))
+    (asked,) = expanded(parse("vegas"), plan)
+    schemes = [{flow["scheme"] for flow in run.spec["document"]["flows"]} for run in asked]
+    assert any("vegas" in each for each in schemes)
+    assert not any(questions.PLACE in each for each in schemes)
+    for run in {run.title.rpartition(", ")[0]: run for run in asked}.values():
+        checked(run.spec["document"])
+
+
+def test_questions_cover_the_sections_of_the_rfc_that_runs_can_answer() -> None:
+    asked = {questions.section(each) for each in questions.chosen([], "sim")} - {""}
+    assert not asked & set(questions.NOT_ASKED)
+    assert {"5.1.1", "5.1.2", "5.1.3", "5.1.4", "5.1.5", "5.2", "5.2.1", "5.2.2"} <= asked
+    assert {"6.1", "6.4", "7.1", "7.3", "7.4", "7.5", "7.7", "7.8", "7.9", "7.11"} <= asked
+
+
+def test_a_sender_that_never_backs_off_fails_and_cubic_does_not(tmp_path: Path) -> None:
+    asked = ("persistent-loss", "high-loss")
+    deaf = assessment(tmp_path / "deaf", "fixed@window=400", *asked)
+    cubic = assessment(tmp_path / "cubic", "cubic", *asked)
+    for question in asked:
+        assert "fail" in deaf[question].values(), question
+        assert set(cubic[question].values()) == {"pass"}, question
+
+
+def test_known_weaknesses_are_found(tmp_path: Path) -> None:
+    assert assessment(tmp_path / "a", "cubic", "bufferbloat")["bufferbloat"].popitem()[1] == "fail"
+    starved = assessment(tmp_path / "b", "vegas", "beside-standard")["beside-standard"]
+    assert [verdict for criterion, verdict in starved.items() if "Its rate beside cubic" in criterion] == ["fail"]
+    lossy = assessment(tmp_path / "c", "bbr", "high-loss")["high-loss"]
+    assert [verdict for criterion, verdict in lossy.items() if "drops with 4 flows" in criterion] == ["fail"]
+
+
+def test_what_the_entrant_sets_goes_before_the_question() -> None:
+    (asked,) = expanded(parse("prague@ecn=accurate"), Plan(questions.chosen(["marks"], "sim"), quick=True))
+    assert {run.spec["document"]["flows"][0]["ecn"] for run in asked} == {"accurate"}
+    (asked,) = expanded(parse("cubic"), Plan(questions.chosen(["marks"], "sim"), quick=True))
+    assert {run.spec["document"]["flows"][0]["ecn"] for run in asked} == {True}
+
+
+def test_a_policy_with_other_content_is_run_again(tmp_path: Path) -> None:
+    from ccarena.core.learned_schemes import shipped_policies
+
+    plan = Plan(questions.chosen(["silence"], "sim"), quick=True)
+    file = tmp_path / "policy.safetensors"
+    keys = []
+    for name in ("acct", "acct-table"):
+        file.write_bytes(shipped_policies()[name].read_bytes())
+        (asked,) = expanded(parse(str(file)), plan)
+        keys.append({run.key for run in asked})
+    assert keys[0].isdisjoint(keys[1])
+
+
+def test_every_state_of_a_claim_is_a_verdict() -> None:
+    assert set(VERDICTS) == set(checks.STATES) - {"differs"}
+    assert set(STATES) == set(VERDICTS.values())
+    for each in questions.chosen([], "sim"):
+        assert all(part[2] is None for claim in each.claims for part in claim.parts), "a direction has no verdict"
+
+
+def test_files_say_what_the_table_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = assessment(tmp_path, "cubic", "bufferbloat", "reordering")
+    said = capsys.readouterr().out
+    assert "cubic: 1 pass, 1 fail" in said and "bufferbloat" in said and "reordering" not in said
+    markdown = (tmp_path / "cubic" / MARKDOWN).read_text("utf-8")
+    assert markdown.count("| fail |") == 1 and markdown.count("| pass |") == 1
+    assert "Section 7.10: multipath transport" in markdown
+    assert "RFC 9743, section 5.1.2" in (tmp_path / PAGE).read_text("utf-8")
+    assert (tmp_path / "cubic" / "bufferbloat" / "scenarios.yaml").is_file()
+    assert set(found) == {"bufferbloat", "reordering"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "no entrant: name whom to assess"),
+        (["cubik"], 'did you mean "cubic"?'),
+        (["cubic", "--question", "bufferbloa"], 'did you mean "bufferbloat"?'),
+        (["cubic", "--seeds", "0"], "--seeds 0: expected at least 1"),
+        (["kernel:vegas"], "use --backend kernel"),
+        (["cubic", "--backend", "kernel", "--jobs", "2"], "leave it out"),
+        (["--list", "--quick"], "--quick has no effect beside --list"),
+    ],
+)
+def test_errors_name_what_is_wrong(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["assess", *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_an_unknown_question_is_refused_by_name() -> None:
+    with pytest.raises(ConfigError, match='unknown question; did you mean "aqm"'):
+        questions.chosen(["aqmm"], "sim")
