@@ -1,7 +1,7 @@
 # Everything happens in .venv; `make` alone lists the targets.
 .DEFAULT_GOAL := help
 .PHONY: help prerequisites setup train test test-real-time test-computed test-oldest test-cluster check bench soak \
-  gain learned-controllers measurements format docs policies leaderboard reproduction reproduction-kernel reproduction-quic properties proof wheel sdist lock release-notes image-check fuzz site \
+  gain learned-controllers attacks measurements format docs policies leaderboard reproduction reproduction-kernel reproduction-quic properties proof wheel sdist lock release-notes image-check fuzz site \
   stacks-check clean can-build FORCE
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -121,6 +121,12 @@ soak: setup $(call WITH,test)  ## As root: attach, send, kill -9 at random and d
 gain: setup $(call WITH,test)  ## Measure how much ACCT's network can gain over a table, setting by setting; finished parts are kept
 	$(BIN)/python -m bench.gain $(ARGS)
 	$(BIN)/python -m bench.page
+
+ATTACKED := acct bbr bbr3 copa cubic hercules@requirement=4:8 hyvar pilot vivace
+attacks: setup  ## Attack the schemes of the registry, rewrite docs/attack.json and its page (ARGS="--candidates 600")
+	set -e; for entrant in $(ATTACKED); do $(BIN)/ccarena attack $$entrant --candidates 300 --finds 2 --seeds 3 \
+	  --out runs/attacks/$$entrant --write-docs docs/attack.json $(ARGS); done
+	$(BIN)/python -m docs.generate
 
 learned-controllers: setup $(call WITH,test)  ## Compare published and shipped learned controllers (ARGS="--published CLONES"); finished runs are kept
 	$(BIN)/python -m bench.learned_controllers $(ARGS)

@@ -8,6 +8,7 @@
     ccarena.evaluate("runs/acct", "cubic", "bbr").summary()
     ccarena.compete("cubic", "bbr", links=["48mbps,20ms,1bdp"]).summary()
     ccarena.search("copa@delta=0.05:2", out="runs/search-copa").better
+    ccarena.attack("cubic", out="runs/attack-cubic").finds
 
 Importing the package registers its environments: `gymnasium.make("ccarena/Acct-v0")`. It loads neither torch, Ray,
 pandas nor the native simulator: what is listed here is loaded when it is first used.
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ccarena.agents.api import Training, train
+    from ccarena.attacks.api import Attacked, attack
     from ccarena.controllers.interface import Controller
     from ccarena.eval.compete.competition import Competition, compete
     from ccarena.eval.heldout.outcome import Outcome, evaluate
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 __all__ = [
+    "Attacked",
     "Competition",
     "Controller",
     "Flow",
@@ -43,6 +46,7 @@ __all__ = [
     "Training",
     "TunedScheme",
     "__version__",
+    "attack",
     "compete",
     "evaluate",
     "load_policy",
@@ -53,6 +57,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Attacked": "ccarena.attacks.api",
     "Controller": "ccarena.controllers.interface",
     "Competition": "ccarena.eval.compete.competition",
     "Flow": "ccarena.scenarios.types",
@@ -63,6 +68,7 @@ _HOMES = {
     "Scenario": "ccarena.scenarios.types",
     "Training": "ccarena.agents.api",
     "TunedScheme": "ccarena.tune.scheme",
+    "attack": "ccarena.attacks.api",
     "compete": "ccarena.eval.compete.competition",
     "evaluate": "ccarena.eval.heldout.outcome",
     "load_policy": "ccarena.scenarios.entrants",

@@ -26,6 +26,10 @@ COMMANDS = {
         "ccarena.commands.search",
         "search parameters, rules or programs on links, and judge the best on others",
     ),
+    "attack": (
+        "ccarena.commands.attack",
+        "search the links on which an entrant does worst, and write them as scenarios",
+    ),
     "eval": ("ccarena.commands.eval", "evaluate a policy beside heuristics on links"),
     "fidelity": ("ccarena.commands.fidelity", "hold the simulator against recorded kernel runs"),
     "compete": (

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from docs.generate import configuration, environments, figures, learned, schemes, stacks, suites, traces
+from docs.generate import attack, configuration, environments, figures, learned, schemes, stacks, suites, traces
 
 PAGES = {
+    "attack": attack,
     "configuration": configuration,
     "entrant-files": stacks,
     "environment": environments,

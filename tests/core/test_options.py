@@ -47,6 +47,8 @@ CONVERT = "traces convert table.csv --out x.trace"
 CONDITIONS = "traces convert table.csv --out x.csv"
 TUNED = "tune-scheme copa --space ranges.yaml"
 SEARCHED = "search copa@delta=0.1:1"
+ATTACKED = "attack cubic"
+REPLAYED = "attack --replay finds.yaml"
 
 
 class Case(NamedTuple):
@@ -136,6 +138,22 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--workers": more(SEARCHED, "--workers 1"),
         "--out": more(SEARCHED, "--out elsewhere"),
         "--resume": more("search --out elsewhere", "--resume"),
+    },
+    "attack": {
+        "entrant": Case(ATTACKED, "attack reno"),
+        "--harm": more(ATTACKED, "--harm loss"),
+        "--space": more(ATTACKED, "--space links.yaml"),
+        "--candidates": more(ATTACKED, "--candidates 77"),
+        "--finds": more(ATTACKED, "--finds 7"),
+        "--seeds": more(ATTACKED, "--seeds 7"),
+        "--seed": more(ATTACKED, "--seed 7"),
+        "--replay": more(ATTACKED, "--replay finds.yaml"),
+        "--backend": more(REPLAYED, "--backend quic"),
+        "--workers": more(ATTACKED, "--workers 1"),
+        "--out": more(ATTACKED, "--out elsewhere"),
+        "--resume": more("attack --out elsewhere", "--resume"),
+        "--json": more(ATTACKED, "--json"),
+        "--write-docs": more(ATTACKED, "--write-docs docs.json"),
     },
     "eval": {
         "entries": more("eval", "policy.safetensors"),
@@ -555,6 +573,8 @@ STANDING_IN = (
     "ccarena.commands.tune.sweep",
     "ccarena.tune.scheme.run",
     "ccarena.searches.api.carry_out",
+    "ccarena.attacks.api.carry_out",
+    "ccarena.attacks.api.replay",
     "ccarena.eval.heldout.outcome.evaluate",
     "ccarena.commands.eval_scenarios.show_scenario",
     "ccarena.commands.compete.compete",
@@ -632,6 +652,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]
         Path("table.csv").write_text("rate_mbps,length,start,lost,missing\n12,1,1,0.1,-\n24,2,3,0,1\n12,1,4,0,-\n")
         Path("space.yaml").write_text("env.worlds: [16, 32]\n")
         Path("ranges.yaml").write_text("delta: [0.1, 1]\n")
+        Path("links.yaml").write_text("parameters: {loss: 0}\n")
         Path("run", "config.yaml").write_text("spec: acct\nname: other\n")
         scenario = {
             "version": 1,

@@ -19,6 +19,8 @@ from ccarena.policies import artifact
 from ccarena.traces import files
 
 READ = {
+    ("attack", "--replay"),
+    ("attack", "--space"),
     ("build", "path"),
     ("compete", "--scenario"),
     ("eval", "--scenario"),
