@@ -2,8 +2,7 @@
 
 The first cases are random. Then generations of CMA-ES, one harm after the other, climb towards the worst case of a
 harm, and changes and mixtures of archived cases fill the archive (MAP-Elites). Every generation draws from a generator
-of its own, and the journal keeps all results, so that an attack that goes on is the same as one that was not
-interrupted.
+of its own, and the journal keeps all results. A resumed attack therefore finds the same as one without an interruption.
 """
 
 from __future__ import annotations
@@ -103,7 +102,8 @@ class _Search:
         rng, elites = self._rng(), list(self.archive.cells.values())
         if not elites:
             return self.random(count)
-        genes, companies = [], []
+        genes: list[Genes] = []
+        companies: list[Company | None] = []
         known = {each.case.id for each in self.tried}
         for _ in range(TRIES * count):
             if len(genes) == count:

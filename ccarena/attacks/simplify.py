@@ -80,7 +80,8 @@ def _moved(case: Case, move: Move, plain: Mapping[str, Any]) -> Case | None:
     elif kind == "earlier":
         moved = case.with_steps(about, tuple((_rounded(at / 2, 2), x) for at, x in case.shapes[about]))
     elif kind == "nearer":
-        moved = _nearer(case, *about, plain)
+        name, part = about
+        moved = _nearer(case, name, part, plain)
     elif kind == "rounded":
         name, digits = about
         value = case.values[name]
