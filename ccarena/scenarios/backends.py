@@ -36,6 +36,7 @@ __all__ = [
     "ATTEMPTS",
     "BACKENDS",
     "KERNEL",
+    "REMOTE",
     "SIM",
     "Backend",
     "about",
@@ -133,11 +134,17 @@ BACKENDS = {
         ),
     )
 }
-"""Every backend by its name."""
+"""Every backend that runs on this machine alone, by its name."""
+REMOTE = Backend(
+    "remote", "QUIC, real path", "over a real path", "ccarena.remote.run:run_scenario", program=programs.QUIC
+)
+"""Backend of `ccarena remote`, which needs a second machine."""
 
 
 def find(name: str) -> Backend:
     """Returns the backend called `name`. Raises ConfigError if there is none."""
+    if name == REMOTE.name:
+        return REMOTE
     if name not in BACKENDS:
         raise ConfigError(f'unknown backend "{name}"{did_you_mean(name, BACKENDS)}')
     return BACKENDS[name]
@@ -192,7 +199,7 @@ def time_needed(name: str, durations_s: Sequence[float], at_once: int) -> str:
     seconds = sum(each + START_S for each in durations_s) / at_once
     together = "one at a time" if at_once == 1 else f"{at_once} at a time"
     runs = "1 run" if len(durations_s) == 1 else f"{len(durations_s):,} runs"
-    return f"{runs} {BACKENDS[name].where}, {together}: about {duration(seconds)} in real time"
+    return f"{runs} {find(name).where}, {together}: about {duration(seconds)} in real time"
 
 
 def simulate(

@@ -32,9 +32,11 @@ from ccarena.eval.leaderboard.submitting import links_of
 from ccarena.eval.leaderboard.submitting import submit as submit_policy
 from ccarena.policies import tensorfile
 from ccarena.policies.published import CONTROLLERS
+from ccarena.remote import records
 from ccarena.traces.fetch_sets import FetchedSet
 from ccarena.traces.public_sets import find_set
 from tests.policies.made import continuous
+from tests.remote.measured import measured
 
 EVAL = "eval --link-sets slides --schemes reno --duration-s 1 --seeds 1"
 COMPETE = "compete reno cubic --duration-s 1 --seeds 1 --stagger-s 0.1"
@@ -49,6 +51,8 @@ TUNED = "tune-scheme copa --space ranges.yaml"
 SEARCHED = "search copa@delta=0.1:1"
 ATTACKED = "attack cubic"
 REPLAYED = "attack --replay finds.yaml"
+SERVED = "remote serve --token held.txt"
+SENT = "remote run 192.0.2.1 entrants.yaml reno cubic --token held.txt"
 
 
 class Case(NamedTuple):
@@ -361,6 +365,27 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--interval-s": more("quic serve", "--interval-s 1"),
         "--mtu": more("quic serve", "--mtu 1300"),
     },
+    "remote serve": {
+        "--listen": more(SERVED, "--listen 127.0.0.1:5000"),
+        "--most-s": more(SERVED, "--most-s 5"),
+        "--most-mb": more(SERVED, "--most-mb 5"),
+        "--token": Case("remote serve", SERVED),
+    },
+    "remote run": {
+        "remote": Case(SENT, "remote run 192.0.2.1:5000 entrants.yaml reno --token held.txt"),
+        "scenario": Case(SENT, "remote run 192.0.2.1 scenario.yaml --token held.txt"),
+        "entrants": more("remote run 192.0.2.1 --token held.txt entrants.yaml reno", "cubic"),
+        "--repeats": more(SENT, "--repeats 2"),
+        "--order-seed": more(f"{SENT} --repeats 9", "--order-seed 7"),
+        "--duration-s": more(SENT, "--duration-s 2"),
+        "--out": more(SENT, "--out elsewhere"),
+        "--token": Case("remote run 192.0.2.1 scenario.yaml", "remote run 192.0.2.1 scenario.yaml --token held.txt"),
+    },
+    "fit": {
+        "runs": Case("fit nowhere", "fit measured", whole=True),
+        "--out": more("fit measured", "--out fitted.yaml", whole=True),
+        "--json": more("fit measured", "--json fit.json", whole=True),
+    },
     "quic get": {
         "remote": Case("quic get 127.0.0.1:4433", "quic get 127.0.0.1:5000"),
         "--connections": more("quic get 127.0.0.1:4433", "--connections 2"),
@@ -599,6 +624,7 @@ STANDING_IN = (
     "ccarena.traces.fetch_sets.fetch_set",
     "ccarena.traces.compare.compare",
     "ccarena.commands.parity.parity",
+    "ccarena.remote.run.measure",
 )
 """Where commands hand over."""
 
@@ -622,6 +648,16 @@ def submission(policy: bytes) -> bytes:
         return out.read_bytes()
 
 
+@functools.cache
+def measured_run() -> bytes:
+    """A run between two machines."""
+    link = {"service": {"type": "constant", "rate_mbps": 10}, "queue": {"type": "droptail", "packets": 30}}
+    with tempfile.TemporaryDirectory() as folder:
+        path, flows = Path(folder, "0000.npz"), [{"scheme": "reno"}]
+        records.save(path, measured(link, *flows, seconds=1), {"links": [link], "flows": flows, "duration_s": 1})
+        return path.read_bytes()
+
+
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Makes a new working directory with what the table names, the same every time."""
@@ -635,6 +671,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]
     monkeypatch.setattr("ccarena.cc_kernel_bridge.policies.stats", lambda name=None: print(f"stats of {name}") or [])
     monkeypatch.setattr("ccarena.commands.kernel.find", lambda name: Path(name))
     monkeypatch.setattr("ccarena.commands.quic.find", lambda name: Path(name))
+    monkeypatch.setattr("ccarena.commands.remote.find", lambda name: Path(name))
 
     def change() -> None:
         folder = tmp_path / str(next(made))
@@ -646,6 +683,11 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]
         Path("weights.safetensors").write_bytes(weights)
         Path("results.db").write_bytes(results())
         Path("mine.json").write_bytes(submission(policy))
+        Path("measured", "runs").mkdir(parents=True)
+        Path("measured", "runs", "0000.npz").write_bytes(measured_run())
+        Path("held.txt").write_text("0" * 64)
+        Path("held.txt").chmod(0o600)
+        Path("entrants.yaml").write_text('duration_s: 1\nflows:\n  - {scheme: "${entrant}"}\n')
         Path("up.trace").write_text("".join(f"{ms}\n" for ms in range(1, 2001)))
         Path("both.down").write_text("1\n2\n")
         Path("both.up").write_text("1\n3\n")

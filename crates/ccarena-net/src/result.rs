@@ -31,14 +31,39 @@ pub struct RunResult {
     /// Punctuality of the machine; none in virtual time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<MachineResult>,
+    /// The path between two machines; none of emulated links.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathResult>,
 }
 
 impl RunResult {
     /// The result of a run of `scenario` in virtual time.
     #[must_use]
     pub fn new(scenario: &Scenario, flows: Vec<FlowResult>, links: Vec<LinkResult>) -> Self {
-        Self { duration_s: scenario.duration.as_secs_f64(), seed: scenario.seed, flows, links, machine: None }
+        Self {
+            duration_s: scenario.duration.as_secs_f64(),
+            seed: scenario.seed,
+            flows,
+            links,
+            machine: None,
+            path: None,
+        }
     }
+}
+
+/// The path between two machines, and how well their clocks are known to agree.
+#[derive(Clone, Debug, Serialize)]
+pub struct PathResult {
+    /// Address of the other machine.
+    pub remote: String,
+    /// Least delay of a packet to it; its error is that of the clocks' offset.
+    pub one_way_ms: f64,
+    /// What the other clock was ahead of this one after the run.
+    pub clock_offset_ms: f64,
+    /// Bound of the offset's error.
+    pub clock_uncertainty_ms: f64,
+    /// What the other clock gained during the run, in parts per million.
+    pub clock_drift_ppm: f64,
 }
 
 /// Results of one flow.

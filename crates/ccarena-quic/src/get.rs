@@ -160,7 +160,7 @@ impl Peer for Getting {
         }
     }
 
-    fn on_datagram(&mut self, now: Time, _: usize) {
+    fn on_datagram(&mut self, now: Time, _: &[u8]) {
         self.heard = now;
     }
 

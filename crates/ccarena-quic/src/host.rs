@@ -65,14 +65,14 @@ pub trait Peer {
     /// The stack tells of something.
     fn on_event(&mut self, link: &mut Link<'_>, event: Event);
 
-    /// A datagram of `bytes` of UDP payload has arrived.
-    fn on_datagram(&mut self, _now: Time, _bytes: usize) {}
+    /// A datagram with this UDP payload has arrived.
+    fn on_datagram(&mut self, _now: Time, _payload: &[u8]) {}
 
     /// Writes what may be written. Called before each packet that the stack is asked for.
     fn write(&mut self, link: &mut Link<'_>);
 
-    /// A datagram has left since the last [`write`](Self::write).
-    fn on_sent(&mut self) {}
+    /// Datagrams leave at `now`: one after the other in `payload`, each of `size` bytes but for the last.
+    fn on_sent(&mut self, _now: Time, _payload: &[u8], _size: usize) {}
 
     /// Returns whether the other end is gone, so that the connection is dropped without a message.
     fn is_gone(&self) -> bool {
@@ -262,7 +262,10 @@ impl<P: Peer> Host<P> {
         let instant = self.clock.now();
         let Self { udp, endpoint, connections, agenda, clock, buffer, accept, handshaking, .. } = self;
         let (now, mut fresh) = (clock.time(instant), Vec::new());
+        // Read once the batch is there: no datagram shall seem to have come before it did.
+        let mut came_at = None;
         let came = udp.receive(buffers, |arrival| {
+            let came_at = *came_at.get_or_insert_with(|| clock.time(clock.now()));
             if let Some(kbps) = rate_datagram::read(Experiment::Advertisement, arrival.bytes) {
                 echo(connections, agenda, arrival.from, kbps);
                 return;
@@ -274,7 +277,7 @@ impl<P: Peer> Host<P> {
                     let Some(held) = connections.get_mut(&handle) else { return };
                     held.stack.handle_event(event);
                     held.steering.settle(now, held.stack.rtt(PathId::ZERO).map(nanoseconds));
-                    held.peer.on_datagram(now, arrival.bytes.len());
+                    held.peer.on_datagram(came_at, arrival.bytes);
                     // At once: the stack bounds the pieces of a stream that wait to be read.
                     *handshaking -= held.hear(instant, now);
                     agenda.call(handle);
@@ -290,20 +293,20 @@ impl<P: Peer> Host<P> {
                             udp.send(&transmit, buffer);
                         }
                     } else {
-                        fresh.push((incoming, arrival.bytes.len()));
+                        fresh.push((incoming, arrival.bytes.to_vec()));
                     }
                 }
                 Some(DatagramEvent::Response(transmit)) => drop(udp.send(&transmit, buffer)),
                 None => {}
             }
         });
-        for (incoming, bytes) in fresh {
-            self.admit(incoming, instant, bytes);
+        for (incoming, payload) in fresh {
+            self.admit(incoming, instant, &payload);
         }
         came
     }
 
-    fn admit(&mut self, incoming: Incoming, instant: Instant, bytes: usize) {
+    fn admit(&mut self, incoming: Incoming, instant: Instant, payload: &[u8]) {
         self.buffer.clear();
         let asked = self.accept.as_mut().and_then(|accept| accept(incoming.remote_address()));
         let Some((config, steering, mut peer)) = asked else {
@@ -313,7 +316,7 @@ impl<P: Peer> Host<P> {
         };
         match self.endpoint.accept(incoming, instant, &mut self.buffer, Some(config)) {
             Ok((handle, stack)) => {
-                peer.on_datagram(self.clock.time(instant), bytes);
+                peer.on_datagram(self.clock.time(instant), payload);
                 self.hold(handle, stack, steering, peer);
             }
             Err(error) => {
@@ -363,7 +366,7 @@ impl<P: Peer> Host<P> {
     /// Hands on what the stack has to tell, and sends what it has to send; whether there is more.
     fn drive(&mut self, handle: ConnectionHandle, instant: Instant) -> bool {
         let now = self.clock.time(instant);
-        let Self { udp, endpoint, connections, stuck, buffer, handshaking, .. } = self;
+        let Self { udp, clock, endpoint, connections, stuck, buffer, handshaking, .. } = self;
         let Some(held) = connections.get_mut(&handle) else { return false };
         held.steering.advance(now);
         let mut more = false;
@@ -382,7 +385,9 @@ impl<P: Peer> Host<P> {
             peer.write(&mut Link { stack, steering, now, instant });
             buffer.clear();
             let Some(transmit) = stack.poll_transmit(instant, udp.most(), buffer) else { break };
-            peer.on_sent();
+            // The loop may have taken a while since `instant`.
+            let size = transmit.segment_size.unwrap_or(transmit.size);
+            peer.on_sent(clock.time(clock.now()), &buffer[..transmit.size.min(buffer.len())], size);
             if let Some(kbps) = steering.advertise(now) {
                 let datagram = rate_datagram::write(Experiment::Advertisement, kbps);
                 let (size, ecn, segment_size) = (datagram.len(), None, None);

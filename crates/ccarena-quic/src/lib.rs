@@ -2,7 +2,7 @@
 //!
 //! [`steering`] puts any controller of the registry, and its decider, behind the congestion-control interface
 //! of the stack (`noq-proto`); [`host`] moves the datagrams of a socket's connections. [`get`] and [`serve`] are a client
-//! and a server of data, [`run`] runs a scenario over the emulator.
+//! and a server of data, [`run`] runs a scenario over the emulator and [`remote`] over a real path.
 
 pub mod agenda;
 pub mod clock;
@@ -14,6 +14,7 @@ pub mod offer;
 pub mod pacer;
 pub mod packets;
 pub mod qlog;
+pub mod remote;
 pub mod request;
 pub mod run;
 pub mod serve;

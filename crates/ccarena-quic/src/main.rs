@@ -1,6 +1,7 @@
 //! `ccarena-quic`: the commands of [`USAGE`].
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::AsRawFd;
@@ -10,6 +11,7 @@ use std::process::ExitCode;
 use ccarena_cc::{Dur, Time};
 use ccarena_link::live::{Frames, Inbox};
 use ccarena_quic::offer::Offer;
+use ccarena_quic::remote::{client, server};
 use ccarena_quic::request::{Change, Range, Request};
 use ccarena_quic::run::{self, RunError};
 use ccarena_quic::transport::{Acks, LARGEST_MTU, SMALLEST_MTU, Settings};
@@ -27,9 +29,10 @@ usage: ccarena-quic run
                         [--requirement MIN:MAX]... [--weight W]... [--desired-mbps R]... [--bytes N]...
                         [--change AT_S[/CONNECTION]:requirement=MIN:MAX|weight=W|desired-mbps=R]...
                         [--duration-s S] [--interval-s S] [--timeout-s S] [--fingerprint SHA256] [--mtu BYTES]
+       ccarena-quic remote --token FILE [--listen ADDRESS:PORT] [--most-s S] [--most-mb MB]
 
-run      runs a scenario over the emulator: request on standard input, frames on standard output; the end of the
-         input ends the run
+run      runs a scenario over the emulator, or to another machine (\"remote\" of the request): request on standard
+         input, frames on standard output; the end of the input ends the run
 decide   lets a policy decide on recorded observations, which come on standard input
 serve    sends data to clients, each with the congestion control that it asks for, until SIGINT or SIGTERM; prints
          where it listens and its key's fingerprint, and with --interval-s a line of JSON per connection and interval
@@ -38,6 +41,8 @@ get      gets data over several connections, each with its own scheme, requireme
          never ends; lines of JSON such as {\"connection\": 0, \"requirement\": [20, 30]} on standard input, or --change,
          change what connections want; a server that is silent for S seconds of --timeout-s is given up (5 when
          connecting and at the end of --duration-s, 30 in the middle of a transfer), with exit status 1
+remote   receives the flows of scenarios from another machine that holds the token in FILE, until SIGINT or SIGTERM; a
+         run lasts at most S seconds and sends at most MB megabytes
 ";
 
 /// A command line that cannot be taken, or a command that fails.
@@ -59,6 +64,7 @@ fn main() -> ExitCode {
         ["run"] => return run_scenario(),
         ["decide", file] => decide_recorded(file),
         ["serve", options @ ..] => serve_data(options),
+        ["remote", options @ ..] => receive_scenarios(options),
         ["get", remote, options @ ..] if !remote.starts_with("--") => get_data(remote, options),
         ["--help" | "-h" | "help"] => {
             print!("{USAGE}");
@@ -72,6 +78,7 @@ fn main() -> ExitCode {
         Err(Failure::Usage(message)) => {
             let help = match words.first() {
                 Some(command @ (&"serve" | &"get")) => format!("ccarena quic {command} --help"),
+                Some(&"remote") => "ccarena remote serve --help".into(),
                 _ => "ccarena-quic --help".into(),
             };
             eprintln!("error: {message} (`{help}` shows what it takes)");
@@ -94,7 +101,13 @@ fn run_scenario() -> ExitCode {
     let out = io::stdout();
     let fd = out.as_raw_fd();
     let mut frames = Frames::new(out, fd);
-    let done = Inbox::new().map_err(RunError::from).and_then(|mut inbox| run::run(&mut inbox, &mut frames));
+    let done = Inbox::new().map_err(RunError::from).and_then(|mut inbox| {
+        let request = run::Request::parse(&inbox.line()?)?;
+        match &request.remote {
+            Some(remote) => client::run(&request.scenario, remote, &mut inbox, &mut frames),
+            None => run::run(&request, &mut inbox, &mut frames),
+        }
+    });
     let Err(error) = done else { return ExitCode::SUCCESS };
     eprintln!("error: {error}");
     if !matches!(error, RunError::Stopped) {
@@ -185,6 +198,34 @@ fn serve_data(words: &[&str]) -> Done {
     let inbox = Inbox::new().map_err(failed)?;
     let [_, signals] = inbox.fds();
     serve::serve(options, &mut io::stdout().lock(), &[signals]).map_err(failed)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn receive_scenarios(words: &[&str]) -> Done {
+    let mut options = server::Options {
+        listen: ([127, 0, 0, 1], 4433).into(),
+        token: String::new(),
+        longest: Dur::from_millis(120_000),
+        most_bytes: 4_000_000_000,
+    };
+    for (name, value) in pairs(words, &[])? {
+        match name {
+            "--listen" => options.listen = address(name, value)?,
+            "--token" => {
+                let text = fs::read_to_string(value).map_err(|e| failed(format!("--token {value}: {e}")))?;
+                options.token = text.trim().into();
+            }
+            "--most-s" => options.longest = Dur::from_secs_f64(number(name, value)?),
+            "--most-mb" => options.most_bytes = (number(name, value)? * 1e6) as u64,
+            other => return Err(Failure::Usage(format!("remote: unknown option {other}"))),
+        }
+    }
+    if options.token.is_empty() {
+        return Err(Failure::Usage("remote: --token FILE is missing, or its file is empty".into()));
+    }
+    let inbox = Inbox::new().map_err(failed)?;
+    let [_, signals] = inbox.fds();
+    server::serve(options, &mut io::stdout().lock(), &[signals]).map_err(failed)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -5,8 +5,9 @@
 
 mod error;
 mod plan;
-mod receiver;
-mod sender;
+pub(crate) mod receiver;
+pub(crate) mod sender;
+pub(crate) mod senders;
 
 use std::io::Write;
 use std::net::{SocketAddr, SocketAddrV4};
@@ -22,10 +23,11 @@ use ccarena_net::result::{FlowResult, LinkResult, Rows, RunResult};
 use ccarena_net::{Ecn, Scenario, trace};
 
 pub use self::error::RunError;
-pub use self::plan::{Plan, Request, plan};
+pub use self::plan::{Plan, Remote, Request, plan};
 
 use self::receiver::{Received, Receiver};
 use self::sender::{Sender, Sent};
+use self::senders::{Opening, Senders};
 use crate::clock::Clock;
 use crate::host::{Host, Reactor};
 use crate::steering::{Steering, Totals};
@@ -44,12 +46,11 @@ const STREAMS: u32 = 1024;
 /// Headers of IPv4 and UDP.
 pub const HEADER_BYTES: u32 = 28;
 
-/// Runs the request on `inbox`'s first line to its end and writes what becomes of it.
+/// Runs a request over the emulator to its end and writes what becomes of it.
 ///
 /// # Errors
 /// If it cannot be run here, or is stopped.
-pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), RunError> {
-    let request = Request::parse(&inbox.line()?)?;
+pub fn run<W: Write>(request: &Request, inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), RunError> {
     let scenario = &request.scenario;
     ccarena_link::resources::check(scenario)?;
     let policies = Policies::on(Backend::Quic);
@@ -130,25 +131,13 @@ fn receivers(
     Reactor::new(clock, hosts).map_err(RunError::Reactor)
 }
 
-/// A connection that opens when its flow starts.
-struct Opening {
-    config: noq_proto::ClientConfig,
-    steering: Steering,
-    sender: Sender,
-}
-
-struct Senders {
-    reactor: Reactor<Sender>,
-    openings: Vec<(Time, Option<Opening>)>,
-}
-
 fn senders(
     scenario: &Scenario,
     plans: &[Plan],
     network: &Network,
     clock: Clock,
     policies: &Policies,
-) -> Result<Senders, RunError> {
+) -> Result<Senders<Sender>, RunError> {
     let (mut hosts, mut openings) = (Vec::new(), Vec::new());
     for (index, (flow, plan)) in scenario.flows.iter().zip(plans).enumerate() {
         hosts.push(Host::new(bind(network, End::Senders, index, 0, plan.ecn)?, clock, None));
@@ -161,37 +150,10 @@ fn senders(
         let steering = Steering::new(driver, clock, plan.settings.mtu, None);
         let mut config = tls::client(None)?;
         config.transport_config(transport::config(&plan.settings, Arc::new(steering.clone())));
-        openings.push((flow.start, Some(Opening { config, steering, sender: Sender::new(scenario, index) })));
+        let remote = SocketAddr::V4(SocketAddrV4::new(End::Receivers.address(index), PORT));
+        openings.push((flow.start, Some(Opening { remote, config, steering, peer: Sender::new(scenario, index) })));
     }
     Ok(Senders { reactor: Reactor::new(clock, hosts).map_err(RunError::Reactor)?, openings })
-}
-
-impl Senders {
-    /// Runs them until `end`, or until `stop` polls readable.
-    fn run(mut self, end: Time, stop: RawFd) -> std::io::Result<AllSent> {
-        link_clock::precise_timers();
-        // Late acknowledgements would measure the machine.
-        link_clock::take_precedence();
-        loop {
-            let now = self.reactor.now();
-            let mut until = end;
-            for (index, (start, opening)) in self.openings.iter_mut().enumerate() {
-                if *start > now {
-                    until = until.min(*start);
-                } else if let Some(Opening { config, steering, sender }) = opening.take() {
-                    let remote = SocketAddr::V4(SocketAddrV4::new(End::Receivers.address(index), PORT));
-                    let refused = self.reactor.host(index).connect(config, remote, steering, sender);
-                    refused.map_err(std::io::Error::other)?;
-                }
-            }
-            if now >= end || self.reactor.turn(until, &[stop])? {
-                break;
-            }
-        }
-        let first = |host: Host<Sender>| host.into_connections().into_iter().next();
-        let of = |(sender, steering): (Sender, Steering)| (sender.finish(), steering.totals());
-        Ok(self.reactor.into_hosts().into_iter().map(|host| first(host).map(of).unwrap_or_default()).collect())
-    }
 }
 
 /// Runs receivers until `end`, or until `stop` polls readable.
@@ -206,6 +168,11 @@ fn receive(mut reactor: Reactor<Receiver>, end: Time, stop: RawFd) -> std::io::R
 /// Results of each flow at its sender, and the counts of its controller.
 type AllSent = Vec<(Sent, Totals)>;
 
+fn all_sent(connections: Vec<Option<(Sender, Steering)>>) -> AllSent {
+    let of = |(sender, steering): (Sender, Steering)| (sender.finish(), steering.totals());
+    connections.into_iter().map(|connection| connection.map(of).unwrap_or_default()).collect()
+}
+
 /// The threads of a run.
 struct Traffic {
     senders: JoinHandle<std::io::Result<AllSent>>,
@@ -215,12 +182,14 @@ struct Traffic {
 }
 
 impl Traffic {
-    fn start(end: Time, senders: Senders, receivers: Reactor<Receiver>) -> Result<Self, RunError> {
+    fn start(end: Time, senders: Senders<Sender>, receivers: Reactor<Receiver>) -> Result<Self, RunError> {
         let (stop, stopped) = UnixStream::pair().map_err(RunError::Reactor)?;
         let stopped_too = stopped.try_clone().map_err(RunError::Reactor)?;
         let name = |name: &str| thread::Builder::new().name(name.into());
         Ok(Self {
-            senders: name("senders").spawn(move || senders.run(end, stopped.as_raw_fd())).map_err(RunError::Reactor)?,
+            senders: name("senders")
+                .spawn(move || Ok(all_sent(senders.run(end, stopped.as_raw_fd())?)))
+                .map_err(RunError::Reactor)?,
             receivers: name("receivers")
                 .spawn(move || receive(receivers, end, stopped_too.as_raw_fd()))
                 .map_err(RunError::Reactor)?,
@@ -241,7 +210,7 @@ impl Traffic {
 }
 
 /// Flow number `index`.
-fn record(
+pub(crate) fn record(
     scenario: &Scenario,
     index: usize,
     plan: &Plan,

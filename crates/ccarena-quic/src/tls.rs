@@ -18,6 +18,8 @@ use rustls::{CertificateError, DigitallySignedStruct, PeerIncompatible, Signatur
 
 /// Protocol of our endpoints within QUIC.
 pub const PROTOCOL: &[u8] = b"ccarena/1";
+/// Beginning of an Ed25519 private key in PKCS #8, which its seed of 32 bytes follows (RFC 8410 §7).
+const PKCS8_ED25519: &[u8] = &[0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
 
 /// Error of a missing secure endpoint.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +53,21 @@ impl Identity {
     /// If the library refuses.
     pub fn generate() -> Result<Self, TlsError> {
         let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(|_| TlsError::Key)?;
-        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(document.as_ref().to_vec()));
+        Self::of_key(document.as_ref().to_vec())
+    }
+
+    /// The identity that belongs to a secret: whoever holds the secret knows the fingerprint, and can be the server.
+    ///
+    /// # Errors
+    /// If the library refuses.
+    pub fn of_secret(secret: &str) -> Result<Self, TlsError> {
+        let seed = digest::digest(&digest::SHA256, format!("ccarena server key {secret}").as_bytes());
+        Self::of_key([PKCS8_ED25519, seed.as_ref()].concat())
+    }
+
+    /// The identity with a private key in PKCS #8.
+    fn of_key(document: Vec<u8>) -> Result<Self, TlsError> {
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(document));
         let key = rustls::crypto::ring::sign::any_supported_type(&key)?;
         let public = key.public_key().ok_or(TlsError::Key)?.into_owned();
         let fingerprint = fingerprint(&public);

@@ -68,6 +68,9 @@ pub enum RunError {
         /// Error of the kernel.
         source: std::io::Error,
     },
+    /// The other machine.
+    #[error("{0}")]
+    Remote(String),
     /// A thread ended by a bug.
     #[error("a thread panicked; this is a bug")]
     Panicked,
@@ -108,7 +111,12 @@ impl RunError {
             Self::Link(LinkError::Service { .. } | LinkError::Flows { .. }) => "scenario",
             Self::Policy { .. } => "policy",
             Self::Link(LinkError::Panicked) | Self::Panicked | Self::Tls(_) => "internal",
-            Self::Link(_) | Self::Socket { .. } | Self::Reactor(_) | Self::System { .. } | Self::Stopped => "machine",
+            Self::Remote(_)
+            | Self::Link(_)
+            | Self::Socket { .. }
+            | Self::Reactor(_)
+            | Self::System { .. }
+            | Self::Stopped => "machine",
         }
     }
 }

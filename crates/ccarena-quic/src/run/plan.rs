@@ -7,6 +7,7 @@ use ccarena_cc::{Config, Controller, Decider, Dur, Feedback, Interface, Policies
 use ccarena_link::live::programs;
 use ccarena_net::scenario::{AckPolicy, Flow, Foreign, Own};
 use ccarena_net::{Ecn, Scenario};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{HEADER_BYTES, RunError};
@@ -23,6 +24,18 @@ pub struct Request {
     pub scenario: Scenario,
     /// The run is valid while the p99 of the emulator's lateness is within this.
     pub lateness_bound: Dur,
+    /// The machine with the receivers; none if the emulator carries the run.
+    pub remote: Option<Remote>,
+}
+
+/// Another machine, on which `ccarena remote serve` runs.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Remote {
+    /// `HOST:PORT`.
+    pub address: String,
+    /// Secret that both ends hold.
+    pub token: String,
 }
 
 impl Request {
@@ -34,7 +47,7 @@ impl Request {
         let fault = |message: String| RunError::Request(message);
         let document: Map<String, Value> =
             serde_json::from_str(line).map_err(|e| fault(format!("{e}; expected one JSON object on one line")))?;
-        let known = ["scenario", "lateness_bound_ms"];
+        let known = ["scenario", "lateness_bound_ms", "remote"];
         if let Some(name) = document.keys().find(|k| !known.contains(&k.as_str())) {
             return Err(fault(format!("unknown field {name:?}; expected {}", known.join(", "))));
         }
@@ -42,7 +55,10 @@ impl Request {
         let bound_ms = get("lateness_bound_ms").map_or(Some(1.0), Value::as_f64).filter(|ms| *ms > 0.0);
         let bound_ms = bound_ms.ok_or_else(|| fault("lateness_bound_ms: expected a number above zero".into()))?;
         let scenario = get("scenario").ok_or_else(|| fault("scenario: missing; expected a scenario".into()))?;
-        Ok(Self { scenario: Scenario::from_json(scenario)?, lateness_bound: Dur::from_secs_f64(bound_ms / 1e3) })
+        let remote = get("remote").map(Remote::deserialize).transpose();
+        let remote = remote.map_err(|e| fault(format!("remote: {e}")))?;
+        let lateness_bound = Dur::from_secs_f64(bound_ms / 1e3);
+        Ok(Self { scenario: Scenario::from_json(scenario)?, lateness_bound, remote })
     }
 }
 

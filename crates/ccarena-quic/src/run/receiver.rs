@@ -56,8 +56,8 @@ impl Peer for Receiver {
         }
     }
 
-    fn on_datagram(&mut self, now: Time, bytes: usize) {
-        let bytes = bytes as u64 + u64::from(HEADER_BYTES);
+    fn on_datagram(&mut self, now: Time, payload: &[u8]) {
+        let bytes = payload.len() as u64 + u64::from(HEADER_BYTES);
         self.0.wire_bytes += bytes;
         if let Some(bin) = self.0.series.as_mut().and_then(|s| s.at(now)) {
             bin.wire_bytes += bytes;

@@ -185,7 +185,7 @@ impl Peer for Sender {
         self.fill(link);
     }
 
-    fn on_sent(&mut self) {
+    fn on_sent(&mut self, _: Time, _: &[u8], _: usize) {
         self.unsent = 0;
     }
 

@@ -1,0 +1,139 @@
+"""Command `ccarena remote`: a scenario's flows between two machines, over the path between them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from ccarena.core.files import check_writable
+from ccarena.core.outputs import folder, kept
+from ccarena.core.programs import QUIC, find
+from ccarena.core.terminal import command_line, print_table, progress_bar, show_page
+from ccarena.errors import CcarenaError, ConfigError
+from ccarena.scenarios.entrants import GRAMMAR
+
+__all__ = ["add_parser", "run"]
+
+PORT = 4433
+MADE = "page.html, tables and runs"
+
+
+def add_parser(subparsers: Any, **kwargs: Any) -> None:
+    """Declares the command's own commands."""
+    parser = subparsers.add_parser("remote", **kwargs)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="what", required=True)
+
+    serve = commands.add_parser(
+        "serve", help="receive the flows of another machine, until interrupted; prints lines of JSON"
+    )
+    serve.add_argument(
+        "--listen", default=f"0.0.0.0:{PORT}", metavar="ADDRESS:PORT", help=f"UDP address to listen on (0.0.0.0:{PORT})"
+    )
+    serve.add_argument("--most-s", type=float, default=120.0, metavar="S", help="longest run that is taken (120)")
+    serve.add_argument("--most-mb", type=float, default=4000.0, metavar="MB", help="most data of a run (4000)")
+
+    send = commands.add_parser(
+        "run",
+        help="run a scenario's flows from here to a machine that serves, and measure them",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=GRAMMAR,
+    )
+    send.add_argument("remote", metavar="HOST[:PORT]", help=f"the other machine (port {PORT})")
+    send.add_argument("scenario", type=Path, metavar="FILE.yaml", help="scenario; its links, if any, are left out")
+    send.add_argument(
+        "entrants", nargs="*", metavar="ENTRANT", help="run once with each in place of ${entrant} in the scenario"
+    )
+    send.add_argument("--repeats", type=int, default=1, metavar="N", help="runs of each entrant (1)")
+    send.add_argument(
+        "--order-seed",
+        type=int,
+        default=1,
+        metavar="SEED",
+        help="seed of the entrants' order, drawn anew for each repeat (1)",
+    )
+    send.add_argument("--duration-s", type=float, metavar="S", help="length of every run (the scenario's)")
+    send.add_argument(
+        "--out", type=folder, default=Path("runs", "remote"), metavar="DIR", help=f"folder for {MADE} (runs/remote)"
+    )
+    token = {"required": True, "metavar": "FILE", "help": "file with the secret that both machines hold"}
+    send.add_argument("--token", type=Path, **token)
+    serve.add_argument("--token", type=kept, **{**token, "help": f"{token['help']}; made if it is not there"})
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serves, or measures and prints. Finished runs are kept if the command ends early."""
+    return _serve(args) if args.what == "serve" else _send(args)
+
+
+def _serve(args: argparse.Namespace) -> int:
+    from ccarena.remote import token
+
+    for name in ("most_s", "most_mb"):
+        if not getattr(args, name) > 0:
+            raise ConfigError(f"--{name.replace('_', '-')} {getattr(args, name):g}: expected a number above zero")
+    program = find(QUIC)
+    token.make(args.token)
+    token.read(args.token)
+    words = ["remote", "--token", str(args.token), "--listen", args.listen]
+    sys.stdout.flush()
+    os.execv(program, [QUIC, *words, "--most-s", f"{args.most_s!r}", "--most-mb", f"{args.most_mb!r}"])
+
+
+def _send(args: argparse.Namespace) -> int:
+    from ccarena.remote import token
+    from ccarena.remote.run import measure, plan
+    from ccarena.scenarios.one_run import Run
+    from ccarena.scenarios.results import Results
+    from ccarena.scenarios.tables import notes, table_of
+
+    secret = token.read(args.token)
+    planned = plan(args.scenario, args.entrants, args.repeats, args.duration_s, args.order_seed)
+    records = args.out / "runs"
+    if records.is_dir() and any(records.glob("*.npz")):
+        raise ConfigError(f"{args.out}: holds measured runs; give another folder with --out, or remove it")
+    check_writable(records)
+    address = args.remote if _has_port(args.remote) else f"{args.remote}:{PORT}"
+    runs: list[Run] = []
+    ended: BaseException | None = None
+    try:
+        with progress_bar("measuring", "runs") as progress:
+            for each in measure(planned, address, secret, records):
+                runs.append(each)
+                progress(len(runs), len(planned))
+    except (CcarenaError, KeyboardInterrupt) as error:
+        ended = error
+    if runs:
+        results = Results(tuple(runs))
+        results.write(args.out, title=args.scenario.name, repeat=[command_line(args)])
+        for entrant in dict.fromkeys(each.axes.get("entrant") for each in runs):
+            mine = [each for each in runs if each.axes.get("entrant") == entrant]
+            print_table(f"{args.scenario} to {address}: {len(mine)} runs", *table_of(mine), left=3)
+        for note in notes(runs):
+            print(f"WARNING: {note}")
+        print(_clocks(runs))
+        print(f"wrote {MADE} to {args.out}; `ccarena fit {args.out}` makes a scenario of the path")
+        show_page(args.out / "page.html")
+    if ended is not None:
+        done = f"{len(runs)} of {len(planned)} runs were made" + (f" and are in {args.out}" if runs else "")
+        raise type(ended)(f"{ended}; {done}" if str(ended) else f"interrupted; {done}")
+    return 0
+
+
+def _has_port(remote: str) -> bool:
+    """Returns whether the text ends in a port; an IPv6 address with one stands in brackets."""
+    return remote.rpartition("]")[2].count(":") == 1
+
+
+def _clocks(runs: Any) -> str:
+    """Returns a sentence on how well the clocks of both machines are known to agree."""
+    paths = [each.result["path"] for each in runs]
+    one_way_ms = [path["one_way_ms"] for path in paths]
+    uncertainty_ms = max(path["clock_uncertainty_ms"] for path in paths)
+    drift_ppm = max((path["clock_drift_ppm"] for path in paths), key=abs)
+    return (
+        f"least one-way delay {min(one_way_ms):.2f} ms ± {uncertainty_ms:.2f} ms (the clocks' offset is known that "
+        f"well; they drift by up to {abs(drift_ppm):.1f} ppm). Queueing delays do not depend on the offset."
+    )

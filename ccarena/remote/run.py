@@ -1,0 +1,124 @@
+"""Runs of scenarios to another machine, in real time: a client of `ccarena-quic run` with a remote server."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ccarena.core.programs import QUIC
+from ccarena.errors import CcarenaError, ConfigError, ScenarioError
+from ccarena.remote import records
+from ccarena.scenarios.backends import REMOTE, check_runs, execute
+from ccarena.scenarios.entrants import parse
+from ccarena.scenarios.flows import enter
+from ccarena.scenarios.one_run import Run, checked
+from ccarena.scenarios.real_time import RealTimeRun
+from ccarena.scenarios.scenario import flows_of, read_file, resolve
+from ccarena.scenarios.sweep import expanded
+
+__all__ = ["PATH", "Planned", "measure", "on_path", "plan", "run_scenario"]
+
+PATH = "path"
+"""Name of the link that stands for the path between the machines."""
+AXIS = "entrant"
+"""Word in a scenario, `${entrant}`, that each entrant replaces."""
+MOST_RUNS = 10_000
+PAUSE_S = 0.5
+"""Time between two runs, in which queues on the path drain."""
+
+
+class Planned(NamedTuple):
+    """Run to be made."""
+
+    name: str
+    document: dict[str, Any]
+    """Document on the path, as `on_path` returns it."""
+    axes: Mapping[str, Any]
+
+
+def run_scenario(document: Mapping[str, Any], *, address: str, token: str) -> dict[str, Any]:
+    """Runs a scenario document from this machine to the one at `address` (`HOST:PORT`), which holds `token`, too.
+
+    The result has the layout of `ccarena._core.simulate`'s, with the key `path`. Raises ScenarioError, PolicyError,
+    MachineError or RunnerError.
+    """
+    with RealTimeRun(QUIC, on_path(document), remote={"address": address, "token": token}) as run:
+        return run.to_its_end()
+
+
+def on_path(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a scenario with the path between two machines in place of its links, which it may lack.
+
+    The path is a link without properties: nothing reads its service, and a result says that its capacity is unknown.
+    """
+    link = {"name": PATH, "service": {"type": "constant", "rate_mbps": 1000}, "queue": {"type": "infinite"}}
+    dropped = ("path", "return_path")
+    flows = document.get("flows")
+    if isinstance(flows, list):
+        flows = [
+            {key: value for key, value in flow.items() if key not in dropped} if isinstance(flow, Mapping) else flow
+            for flow in flows
+        ]
+    return {**document, "links": [{**link, "delay_ms": 0}], "flows": flows}
+
+
+def plan(file: Path, entrants: Sequence[str], repeats: int, duration_s: float | None, order_seed: int) -> list[Planned]:
+    """Returns the runs of a scenario file in their order: in each repeat every entrant once, in random order.
+
+    `entrants` replace `${entrant}` in the file. Repeat number k has the scenario's seed + k. Raises ConfigError,
+    ScenarioError or PolicyError before anything runs.
+    """
+    if repeats < 1 or repeats * max(len(entrants), 1) > MOST_RUNS:
+        raise ConfigError(f"--repeats {repeats}: expected at least 1, and at most {MOST_RUNS:,} runs in all")
+    raw = read_file(file)
+    if duration_s is not None:
+        raw = {**raw, "duration_s": duration_s}
+    cells = [_cell(file, cell) for cell in expanded(file.name, raw, {AXIS: entrants} if entrants else {}, MOST_RUNS)]
+    order, planned = random.Random(order_seed), []
+    for repeat in range(repeats):
+        for name, document, axes in order.sample(cells, len(cells)):
+            seed = int(checked(document)["seed"]) + repeat
+            planned.append(Planned(name, {**document, "seed": seed}, axes))
+    return planned
+
+
+def _cell(file: Path, cell: tuple[str, dict[str, Any], dict[str, Any]]) -> Planned:
+    name, document, axes = cell
+    try:
+        document = enter(on_path(resolve({**document, "links": []}, file.parent)))
+        check_runs(REMOTE.name, [parse(text) for text in axes.values()])
+        record = document.get("record")
+        if isinstance(record, Mapping) or record is None:
+            kept = {"packets": True, "series": True, "transmissions": True}
+            document["record"] = {**(record or {}), **kept}
+        checked(document)
+    except ScenarioError as error:
+        raise ScenarioError(f"{name}: {error}") from error
+    return Planned(file.name, document, axes)
+
+
+def measure(planned: Sequence[Planned], address: str, token: str, folder: Path | None = None) -> Iterator[Run]:
+    """Makes the runs one after the other, writes each to `folder`, and yields it. Raises what `run_scenario` does."""
+    for number, (name, document, axes) in enumerate(planned):
+        if number:
+            time.sleep(PAUSE_S)
+        try:
+            result = execute(document, REMOTE.name, address=address, token=token)
+        except CcarenaError as error:
+            raise type(error)(f"run {number + 1} of {len(planned)}: {error}") from error
+        seed = int(document["seed"])
+        run = Run(name, seed, REMOTE.name, _with_rtts(checked(document), result), result, axes)
+        if folder is not None:
+            records.save(folder / f"{number:04}.npz", run, document)
+        yield run
+
+
+def _with_rtts(document: dict[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the document with the least RTT that each flow measured as its base RTT, unless it says one."""
+    for flow, measured in zip(flows_of(document), result["flows"], strict=True):
+        if not flow.get("base_rtt_ms"):
+            flow["base_rtt_ms"] = measured["rtt_min_ms"] or 0.0
+    return document

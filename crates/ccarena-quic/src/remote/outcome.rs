@@ -1,0 +1,203 @@
+//! The result of a run over a real path, from the packet times of both ends.
+
+use std::net::SocketAddr;
+
+use ccarena_cc::{Dur, Time};
+use ccarena_net::Scenario;
+use ccarena_net::link::{Delivered, PacketLog};
+use ccarena_net::result::{FlowResult, LinkResult, PathResult, RunResult};
+use ccarena_net::series::{FlowBin, LinkBin, Series};
+use ccarena_net::transmissions::{Fate, Transmission, TransmissionLog};
+
+use super::offset::Offset;
+use super::stamps::{Arrived, Stamp};
+use crate::run::receiver::Received;
+use crate::run::sender::Sent;
+use crate::run::{HEADER_BYTES, Plan, record};
+use crate::steering::Totals;
+
+/// Header of IPv6 beyond that of IPv4.
+const IPV6_BYTES: u32 = 20;
+
+/// A flow as both ends saw it.
+pub struct Flow {
+    /// Its application.
+    pub sent: Sent,
+    /// Datagrams that left.
+    pub stamps: Vec<Stamp>,
+    /// Counts of its controller.
+    pub totals: Totals,
+    /// What came, by the other clock.
+    pub arrived: Arrived,
+}
+
+/// A packet on the path: when it left and came, in ns of this machine's clock since the run began.
+struct Packet {
+    flow: usize,
+    sent: Time,
+    /// None if it did not come.
+    came_ns: Option<f64>,
+    bytes: u32,
+}
+
+/// The result of a run of `scenario` whose time zero was at `zero` of the clock that `offset` is about.
+pub fn outcome(
+    scenario: &Scenario,
+    plans: &[Plan],
+    mut flows: Vec<Flow>,
+    (offset, zero): (Offset, Time),
+    remote: SocketAddr,
+) -> RunResult {
+    let header_bytes = HEADER_BYTES + if remote.is_ipv6() { IPV6_BYTES } else { 0 };
+    let here_ns = |there: Time| offset.here_ns(there) - zero.0 as f64;
+    let mut packets: Vec<Packet> =
+        flows.iter().enumerate().flat_map(|(index, flow)| packets(index, flow, header_bytes, &here_ns)).collect();
+    packets.sort_by_key(|packet| packet.sent);
+    let delays_ns = packets.iter().filter_map(|packet| Some(packet.came_ns? - packet.sent.0 as f64));
+    let least_ns = delays_ns.fold(f64::INFINITY, f64::min);
+    let least_ns = if least_ns.is_finite() { least_ns } else { 0.0 };
+    let link = link(scenario, &packets, least_ns);
+    let records = (0..flows.len())
+        .map(|index| {
+            let mine: Vec<&Packet> = packets.iter().filter(|packet| packet.flow == index).collect();
+            flow_result(scenario, index, &plans[index], &mut flows[index], (&mine, least_ns), &here_ns)
+        })
+        .collect();
+    let path = PathResult {
+        remote: remote.to_string(),
+        one_way_ms: least_ns / 1e6,
+        clock_offset_ms: offset.after_ms(),
+        clock_uncertainty_ms: offset.uncertainty_ms(),
+        clock_drift_ppm: offset.drift_ppm(),
+    };
+    RunResult { path: Some(path), ..RunResult::new(scenario, records, vec![link]) }
+}
+
+fn packets(index: usize, flow: &Flow, header_bytes: u32, here_ns: &impl Fn(Time) -> f64) -> Vec<Packet> {
+    let came = flow.arrived.by_tag();
+    let packet = |stamp: &Stamp| Packet {
+        flow: index,
+        sent: stamp.at,
+        came_ns: came.get(&stamp.tag).map(|&there| here_ns(there)),
+        bytes: u32::from(stamp.bytes) + header_bytes,
+    };
+    flow.stamps.iter().map(packet).collect()
+}
+
+fn time(ns: f64) -> Time {
+    Time(ns.max(0.0).round() as u64)
+}
+
+/// The path as a link: what waits on it is what a packet takes beyond the least.
+fn link(scenario: &Scenario, packets: &[Packet], least_ns: f64) -> LinkResult {
+    let end = Time(scenario.duration.0);
+    let mut log = PacketLog::default();
+    let mut series: Series<LinkBin> = Series::new(scenario.record.bin, scenario.duration);
+    for packet in packets.iter().filter(|packet| packet.sent <= end) {
+        let Some(came_ns) = packet.came_ns else {
+            log.lost.push((packet.sent, packet.flow as u32));
+            continue;
+        };
+        let departure = time(came_ns - least_ns).max(packet.sent);
+        if departure > end {
+            continue;
+        }
+        log.delivered.push(Delivered {
+            arrival: packet.sent,
+            departure,
+            serialisation: Dur::ZERO,
+            flow: packet.flow as u32,
+            bytes: packet.bytes,
+        });
+    }
+    log.delivered.sort_by_key(|packet| packet.departure);
+    for packet in &log.delivered {
+        let Some(bin) = series.at(packet.departure) else { continue };
+        bin.delivered_bytes += u64::from(packet.bytes);
+        bin.packets += 1;
+        bin.queueing += packet.departure.since(packet.arrival);
+    }
+    LinkResult {
+        name: scenario.links[0].name.clone(),
+        arrived_packets: packets.len() as u64,
+        delivered_bytes: log.delivered.iter().map(|packet| u64::from(packet.bytes)).sum(),
+        delivered_packets: log.delivered.len() as u64,
+        lost_packets: log.lost.len() as u64,
+        // Nobody knows what the path could have carried.
+        capacity_mbps: vec![f64::NAN; series.bins.len()],
+        series: scenario.record.series.then_some(series.bins),
+        log: scenario.record.packets.then_some(log),
+        ..LinkResult::default()
+    }
+}
+
+fn flow_result(
+    scenario: &Scenario,
+    index: usize,
+    plan: &Plan,
+    flow: &mut Flow,
+    (packets, least_ns): (&[&Packet], f64),
+    here_ns: &impl Fn(Time) -> f64,
+) -> FlowResult {
+    let end = Time(scenario.duration.0);
+    let mut series: Series<FlowBin> = Series::new(scenario.record.bin, scenario.duration);
+    let mut received =
+        Received { whole: scenario.flows[index].app.needs().arrivals.then(Default::default), ..Received::default() };
+    for packet in packets {
+        let Some(came) = packet.came_ns.map(time).filter(|&came| came <= end) else { continue };
+        received.wire_bytes += u64::from(packet.bytes);
+        if let Some(bin) = series.at(came) {
+            bin.wire_bytes += u64::from(packet.bytes);
+        }
+    }
+    for &(there, bytes) in &flow.arrived.payload {
+        let at = time(here_ns(there));
+        if at <= end {
+            received.payload_bytes += u64::from(bytes);
+        }
+        if let Some(bin) = series.at(at) {
+            bin.payload_bytes += u64::from(bytes);
+        }
+    }
+    if let Some(whole) = &mut received.whole {
+        for &(stream, there) in &flow.arrived.whole {
+            whole.entry(stream).or_insert(time(here_ns(there)));
+        }
+    }
+    received.series = scenario.record.series.then_some(series);
+    let nothing_came = received.payload_bytes == 0 && packets.len() > 10 && flow.sent.error.is_none();
+    let mut record =
+        record(scenario, index, plan, (std::mem::take(&mut flow.sent), std::mem::take(&mut flow.totals)), received);
+    if nothing_came && record.error.is_none() {
+        record.error = Some(format!(
+            "flows[{index}]: no packet of {} bytes arrived; if the path carries smaller ones only, set `mss_bytes` to \
+             1200 and `header_bytes` to 52",
+            plan.settings.mtu
+        ));
+    }
+    record.transmissions = scenario.record.transmissions.then(|| transmissions(packets, least_ns, end));
+    record
+}
+
+fn transmissions(packets: &[&Packet], least_ns: f64, end: Time) -> TransmissionLog {
+    let transmission = |(number, packet): (usize, &&Packet)| {
+        let came = packet.came_ns.map(time);
+        let arrived = came.filter(|&came| came <= end);
+        Transmission {
+            sent: packet.sent,
+            arrived: arrived.unwrap_or(Time::ZERO),
+            queueing: arrived.map_or(Dur::ZERO, |_| {
+                Dur((packet.came_ns.unwrap_or(0.0) - packet.sent.0 as f64 - least_ns).max(0.0) as u64)
+            }),
+            sequence: number as u32,
+            bytes: packet.bytes,
+            fate: match (arrived, came) {
+                (Some(_), _) => Fate::Delivered,
+                (None, Some(_)) => Fate::UnderWay,
+                (None, None) => Fate::Lost,
+            },
+            flags: 0,
+        }
+    };
+    TransmissionLog { packets: packets.iter().enumerate().map(transmission).collect(), ..TransmissionLog::default() }
+}

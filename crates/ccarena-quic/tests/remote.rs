@@ -1,0 +1,153 @@
+//! A server of runs over a real path, and clients that mean harm: each is refused with the reason, and the next is served.
+
+#![expect(clippy::unwrap_used, reason = "a test that fails panics; clippy.toml exempts test functions, not helpers")]
+
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use ccarena_cc::{Dur, Time};
+use ccarena_net::Ecn;
+use ccarena_quic::clock::Clock;
+use ccarena_quic::host::{Host, Link, Peer, Reactor};
+use ccarena_quic::remote::message::{Ask, VERSION, line};
+use ccarena_quic::steering::Steering;
+use ccarena_quic::tls::Identity;
+use ccarena_quic::transport::{self, Settings};
+use ccarena_quic::udp::{SEND_BUFFER, Udp};
+use ccarena_quic::{streams, tls};
+use noq_proto::{ConnectionError, Dir, Event, StreamEvent, StreamId};
+
+const TOKEN: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+struct Server(Child, SocketAddr);
+
+impl Server {
+    fn start(name: &str) -> Self {
+        let file = std::env::temp_dir().join(format!("ccarena-remote-{name}-{}", std::process::id()));
+        std::fs::write(&file, TOKEN).unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_ccarena-quic"))
+            .args(["remote", "--listen", "127.0.0.1:0", "--token"])
+            .arg(&file)
+            .stdout(Stdio::piped())
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut first = String::new();
+        out.read_line(&mut first).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        // A full pipe must not stop it.
+        std::thread::spawn(move || out.lines().map_while(Result::ok).for_each(drop));
+        let told: serde_json::Value = serde_json::from_str(&first).unwrap();
+        Self(child, told["listening"].as_str().unwrap().parse().unwrap())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A client that says what it is given, and sends zeros on streams of its own if it `floods`.
+#[derive(Default)]
+struct Client {
+    says: Vec<u8>,
+    floods: bool,
+    stream: Option<StreamId>,
+    zeros: Option<StreamId>,
+    heard: Vec<u8>,
+    closed: Option<ConnectionError>,
+}
+
+impl Peer for Client {
+    fn on_event(&mut self, link: &mut Link<'_>, event: Event) {
+        match event {
+            Event::Connected => {
+                self.stream = link.stack.streams().open(Dir::Bi).filter(|_| !self.says.is_empty());
+                self.zeros = link.stack.streams().open(Dir::Uni).filter(|_| self.floods);
+            }
+            Event::Stream(StreamEvent::Readable { id }) => {
+                streams::read_in_order(link.stack, id, |bytes| self.heard.extend_from_slice(bytes));
+            }
+            Event::ConnectionLost { reason } => self.closed = Some(reason),
+            _ => {}
+        }
+    }
+
+    fn write(&mut self, link: &mut Link<'_>) {
+        if let Some(stream) = self.stream.filter(|_| !self.says.is_empty() && self.closed.is_none()) {
+            let count = link.stack.send_stream(stream).write(&self.says).unwrap_or(0);
+            self.says.drain(..count);
+        }
+        if let Some(stream) = self.zeros.filter(|_| self.closed.is_none()) {
+            streams::write(link.stack, stream, u64::MAX);
+        }
+    }
+}
+
+/// What the server answers to `says`, and how it closes the connection within `seconds`.
+fn talk(server: &Server, says: Vec<u8>, floods: bool, seconds: f64) -> (String, String) {
+    let clock = Clock::starting();
+    let settings = Settings { keep_alive: Some(Dur::from_millis(500)), ..Settings::default() };
+    let udp = Udp::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), Ecn::NotEct, SEND_BUFFER).unwrap();
+    let mut host = Host::new(udp, clock, None);
+    let steering = Steering::of_receiver(clock, settings.mtu, None).unwrap();
+    let mut config = tls::client(Some(Identity::of_secret(TOKEN).unwrap().fingerprint)).unwrap();
+    config.transport_config(transport::config(&settings, Arc::new(steering.clone())));
+    host.connect(config, server.1, steering, Client { says, floods, ..Client::default() }).unwrap();
+    let mut reactor = Reactor::new(clock, vec![host]).unwrap();
+    let until = Time::from_secs_f64(seconds);
+    let (mut heard, mut closed) = (String::new(), None);
+    while closed.is_none() && reactor.now() < until {
+        reactor.turn(until, &[]).unwrap();
+        let mut look = |client: &Client| {
+            heard = String::from_utf8_lossy(&client.heard).into_owned();
+            closed = client.closed.as_ref().map(ToString::to_string);
+        };
+        reactor.host(0).take_ended().iter().for_each(|(client, _)| look(client));
+        reactor.host(0).each(|_, client, _| look(client));
+    }
+    (heard, closed.unwrap_or_default())
+}
+
+fn hello(token: &str) -> Vec<u8> {
+    line(&Ask::Hello { version: VERSION, token: token.into() })
+}
+
+#[test]
+fn whoever_means_harm_is_refused_and_the_next_is_served() {
+    let server = Server::start("harm");
+    let refused = |says: Vec<u8>| talk(&server, says, false, 5.0).1;
+    for (says, reason) in [
+        (hello(&TOKEN.replace('0', "1")), "wrong token"),
+        (hello(""), "wrong token"),
+        (b"{\"type\": \"hello\", \"version\": 2, \"token\": \"\"}\n".to_vec(), "speaks version 2"),
+        (b"{\"type\": \"shell\"}\n".to_vec(), "unknown variant"),
+        (vec![b'{'; 5000], "a line of more than 4096 bytes"),
+        (line(&Ask::Run { flows: 1, duration_s: 1.0 }), "begins with the token"),
+        (line(&Ask::Finish {}), "begins with the token"),
+        (line(&Ask::Join { run: "0".repeat(32), flow: 0 }), "no such run goes on"),
+        ([hello(TOKEN), hello(TOKEN)].concat(), "a connection begins once"),
+        ([hello(TOKEN), line(&Ask::Finish {})].concat(), "no run goes on"),
+        ([hello(TOKEN), line(&Ask::Run { flows: 1, duration_s: 1e9 })].concat(), "expected at most 120"),
+        ([hello(TOKEN), b"{\"type\": \"run\", \"flows\": 1e9, \"duration_s\": 1}\n".to_vec()].concat(), "invalid type"),
+    ] {
+        let said = refused(says);
+        assert!(said.contains(reason), "{said:?}, not {reason:?}");
+    }
+    // Data that nobody asked for, from somebody who says nothing.
+    let said = talk(&server, Vec::new(), true, 8.0).1;
+    assert!(said.contains("data came before") || said.contains("nothing was said in time"), "{said}");
+    let welcome = talk(&server, [hello(TOKEN), line(&Ask::Clock { number: 7 })].concat(), false, 0.5);
+    assert!(welcome.0.contains("welcome") && welcome.0.contains("\"number\":7"), "{welcome:?}");
+}
+
+#[test]
+fn silence_is_not_waited_for() {
+    let server = Server::start("silence");
+    assert!(talk(&server, Vec::new(), false, 8.0).1.contains("nothing was said in time"));
+}

@@ -1,0 +1,67 @@
+"""Runs between two network namespaces with the emulator between them: `ccarena fit` finds the link that is there."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: runs between namespaces not tested (run make)")
+
+from ccarena.core import programs
+from ccarena.remote import records, token
+from ccarena.remote.distance import distances
+from ccarena.remote.fit import fit
+
+RATE_MBPS, DELAY_MS, PACKETS = 16.0, 15.0, 60
+SECONDS, SCHEMES = 3, ("cubic", "bbr")
+COMMAND = [sys.executable, "-m", "ccarena_command"]
+
+
+@pytest.fixture
+def measured(quic: str, tmp_path: Path) -> Path:
+    """A folder of runs over an emulated link."""
+    queue = {"type": "droptail", "packets": PACKETS}
+    link = {"service": {"type": "constant", "rate_mbps": RATE_MBPS}, "delay_ms": DELAY_MS, "queue": queue}
+    (tmp_path / "link.json").write_text(json.dumps({"links": [link], "flows": [{"scheme": "cubic"}]}))
+    (tmp_path / "two.yaml").write_text(f'duration_s: {SECONDS}\nflows:\n  - {{scheme: "${{entrant}}"}}\n')
+    secret = tmp_path / "token.txt"
+    token.make(secret)
+    server = f"{shlex.join([*COMMAND, 'remote', 'serve', '--token', str(secret)])} --listen $CCARENA_RECEIVER_0:4433"
+    run = [*COMMAND, "remote", "run", "$CCARENA_RECEIVER_0", "two.yaml", *SCHEMES, "--token", str(secret)]
+    client = " ".join([*run, "--out", str(tmp_path / "out")])
+    words = [programs.find("ccarena-link"), "emulate", f"--far-command={server}", "link.json", "--", "sh", "-c", client]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=90, env={**os.environ})
+    assert done.returncode == 0, done.stdout + done.stderr
+    return tmp_path / "out"
+
+
+def test_the_link_comes_out_and_the_simulator_is_close(measured: Path) -> None:
+    runs = records.load_folder(measured)
+    assert sorted(run.axes["entrant"] for run, _ in runs) == sorted(SCHEMES)
+    for run, _ in runs:
+        path = run.result["path"]
+        # Both namespaces have one clock, so that the true offset is how far apart the programs started.
+        assert path["one_way_ms"] == pytest.approx(DELAY_MS, abs=2)
+        assert abs(path["one_way_ms"] - DELAY_MS) <= path["clock_uncertainty_ms"]
+        assert path["clock_uncertainty_ms"] == pytest.approx(DELAY_MS, abs=2)
+        assert abs(path["clock_drift_ppm"]) < 200
+        assert run.result["flows"][0].get("error") is None
+    found = fit([run for run, _ in runs])
+    assert found.rate_mbps == pytest.approx(RATE_MBPS, rel=0.03) and not found.rate_is_bound
+    assert found.rtt_ms == pytest.approx(2 * DELAY_MS, abs=2)
+    assert found.buffer_bytes == pytest.approx(PACKETS * 1500, rel=0.15) and not found.buffer_is_bound
+    assert found.loss < 0.002 and not found.has_competitors
+    rows: list[dict[str, Any]] = distances(found, runs)
+    for row in rows:
+        if row["figure"] == "throughput_mbps":
+            assert row["simulated"] == pytest.approx(row["measured"], rel=0.1), row
+        # BBR keeps a longer queue where acknowledgements jitter (docs/fidelity.md).
+        if row["figure"] == "queueing_delay_mean_ms" and row["scheme"] == "cubic":
+            assert row["simulated"] == pytest.approx(row["measured"], rel=0.25, abs=4), row

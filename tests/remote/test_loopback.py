@@ -1,0 +1,155 @@
+"""Runs to a server on this machine: what both ends saw agrees, and what goes wrong says why."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: runs between machines not tested (run make)")
+
+from ccarena import cli
+from ccarena.errors import MachineError, ScenarioError
+from ccarena.remote import records
+from ccarena.remote.run import run_scenario
+from tests.remote.conftest import Server
+
+pytestmark = [pytest.mark.alone, pytest.mark.linux]
+Serve = Callable[..., Server]
+
+
+def steady(seconds: float = 1.0, mbps: float = 4, **flow: Any) -> dict[str, Any]:
+    flow = {"scheme": "cubic", "app": {"type": "cbr", "rate_mbps": mbps}, **flow}
+    record = {"packets": True, "series": True, "transmissions": True}
+    return {"duration_s": seconds, "flows": [flow], "record": record}
+
+
+def test_both_ends_saw_the_same_packets(serve: Serve, secret: str) -> None:
+    server = serve()
+    transfers = {"scheme": "reno", "app": {"type": "transfers", "sizes_bytes": [50_000, 50_000], "gap_s": 0.1}}
+    document = steady()
+    document["flows"] += [transfers, {"scheme": "acct", "policy": {"constant": 0}, "start_s": 0.3, "stop_s": 0.6}]
+    result = run_scenario(document, address=server.address, token=secret)
+    assert [flow.get("error") for flow in result["flows"]] == [None] * 3
+    flow, transfer, learned = result["flows"]
+    assert flow["delivered_bytes"] * 8e-6 == pytest.approx(4, rel=0.1)
+    assert transfer["delivered_bytes"] == 100_000 and len(transfer["completion_s"]) == 2
+    assert learned["decisions"] > 0 and learned["delivered_bytes"] > 0
+    sent = flow["transmissions"]
+    assert np.all(np.diff(sent["sent_ns"].astype(np.int64)) >= 0)
+    came = sent["fate"] == 1
+    assert came.mean() > 0.9 and np.array_equal(came, sent["arrived_ns"] > 0)
+    assert np.all(sent["arrived_ns"][came] + 1_000_000 > sent["sent_ns"][came])
+    [link] = result["links"]
+    assert link["name"] == "path" and link["capacity_bytes"] == 0 and np.isnan(link["capacity_mbps"]).all()
+    waited = link["log"]["departure_ns"].astype(np.int64) - link["log"]["arrival_ns"].astype(np.int64)
+    assert waited.min() == 0
+    path = result["path"]
+    # Both ends have the same clock, whose zeros lie as far apart as their starts.
+    assert abs(path["one_way_ms"]) <= path["clock_uncertainty_ms"] + 1 and path["clock_offset_ms"] > 0
+    line = server.line()
+    assert (line["flows"], line["duration_s"]) == (3, 1.0) and line["peer"].startswith("127.0.0.1:")
+
+
+def test_the_command_keeps_each_run_and_makes_tables(
+    serve: Serve, secret: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server, file, out = serve(), tmp_path / "s.yaml", tmp_path / "out"
+    file.write_text('duration_s: 0.4\nflows:\n  - {scheme: "${entrant}", app: {type: cbr, rate_mbps: 3}}\n')
+    words = [
+        "remote",
+        "run",
+        server.address,
+        str(file),
+        "cubic",
+        "bbr",
+        "--token",
+        str(server.token),
+        "--out",
+        str(out),
+    ]
+    assert cli.main([*words, "--repeats", "2"]) == 0
+    said = capsys.readouterr().out
+    assert "least one-way delay" in said and f"ccarena fit {out}" in said
+    runs = [run for run, _ in records.load_folder(out)]
+    assert [run.seed for run in runs] == [1, 1, 2, 2]
+    assert {run.axes["entrant"] for run in runs[:2]} == {run.axes["entrant"] for run in runs[2:]} == {"cubic", "bbr"}
+    rows = (out / "flows.csv").read_text().splitlines()
+    assert len(rows) == 5 and "remote" in rows[1] and (out / "page.html").is_file()
+    assert cli.main(words) == 2
+    assert "holds measured runs; give another folder" in capsys.readouterr().err
+    assert cli.main(["fit", str(out), "--json", str(tmp_path / "fit.json")]) == 0
+    assert "rate: at least" in capsys.readouterr().out
+    fitted = json.loads((tmp_path / "fit.json").read_text())
+    assert fitted["fit"]["rate_mbps"] == pytest.approx(3, rel=0.2) and len(fitted["figures"]) == 16
+    assert cli.main(["eval", "--scenario", str(out / "fitted.yaml"), "--out", str(tmp_path / "again")]) == 0
+
+
+def test_what_goes_wrong_says_why(serve: Serve, secret: str) -> None:
+    server = serve("--most-s", "2", "--most-mb", "1")
+
+    def refused(document: dict[str, Any], address: str = server.address, secret: str = secret) -> str:
+        with pytest.raises((MachineError, ScenarioError)) as caught:
+            run_scenario(document, address=address, token=secret)
+        return str(caught.value)
+
+    assert "the server's key is not that of this token" in refused(steady(), secret="0" * 64)
+    assert "duration_s: got 3; expected at most 2, the limit of this server" in refused(steady(3))
+    assert "the run sent more than 1 MB, the limit of this server" in refused(steady(1, mbps=40))
+    assert "flows: got 33; expected at most 32" in refused({**steady(), "flows": steady()["flows"] * 33})
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as closed:
+        closed.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{closed.getsockname()[1]}"
+    assert f"{address}: no answer within 5 s; is `ccarena remote serve` running there" in refused(steady(), address)
+    assert "expected HOST:PORT" in refused(steady(), "no such host:1")
+    # After all of that it serves.
+    assert run_scenario(steady(0.2), address=server.address, token=secret)["flows"][0]["delivered_bytes"] > 0
+
+
+def test_one_run_at_a_time(serve: Serve, secret: str) -> None:
+    server = serve()
+    first: list[Any] = []
+    thread = threading.Thread(
+        target=lambda: first.append(run_scenario(steady(2), address=server.address, token=secret))
+    )
+    thread.start()
+    server.line()
+    with pytest.raises(MachineError, match="another run goes on here; wait"):
+        run_scenario(steady(), address=server.address, token=secret)
+    thread.join()
+    assert first[0]["flows"][0]["delivered_bytes"] > 0
+
+
+@pytest.mark.parametrize("who", ["server", "client"])
+def test_what_was_earned_is_kept_when_an_end_goes(serve: Serve, secret: str, tmp_path: Path, who: str) -> None:
+    server, file, out = serve(), tmp_path / "s.yaml", tmp_path / "out"
+    file.write_text("duration_s: 1\nflows:\n  - {scheme: cubic, app: {type: cbr, rate_mbps: 1}}\n")
+    words = ["remote", "run", server.address, str(file), "--token", str(server.token), "--out", str(out)]
+    client = subprocess.Popen(
+        [sys.executable, "-m", "ccarena_command", *words, "--repeats", "50"], stderr=subprocess.PIPE, text=True
+    )
+    until = time.monotonic() + 20
+    while not list(out.glob("runs/*.npz")) and time.monotonic() < until:
+        time.sleep(0.05)
+    if who == "server":
+        server.process.kill()
+    else:
+        client.send_signal(signal.SIGINT)
+    _, said = client.communicate(timeout=40)
+    kept = len(records.load_folder(out))
+    assert f"{kept} of 50 runs were made and are in {out}" in said
+    assert ("the server is gone" in said or "no answer" in said) if who == "server" else "interrupted" in said
+    assert client.returncode in ({4} if who == "server" else {130}) and (out / "flows.csv").is_file()
+    if who == "client":
+        # The server is free at once for the next.
+        assert run_scenario(steady(0.2), address=server.address, token=secret)["flows"]
