@@ -124,7 +124,7 @@ class _Seen:
     def all_mbps(self) -> Floats:
         """Returns the arriving rate in each window."""
         window = (self.came_ns // (WINDOW_S * 1e9)).astype(np.int64)
-        return np.bincount(window, self.bytes) * 8e-6 / WINDOW_S if window.size else np.empty(0)
+        return np.bincount(window, self.bytes).astype(np.float64) * 8e-6 / WINDOW_S
 
     def waited_at_loss_ms(self) -> Floats:
         """Returns, for each lost packet, how long the packet waited that was sent last before it and arrived."""
