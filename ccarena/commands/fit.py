@@ -28,7 +28,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Fits, writes the scenario, simulates the runs on it and prints the difference."""
     from ccarena.remote.distance import distances, summary
-    from ccarena.remote.fit import document_of, fit
+    from ccarena.remote.fit import scenario_of, fit
     from ccarena.remote.records import load_folder
 
     out = args.out if args.out is not None else args.runs / "fitted.yaml"
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
             check_file(path)
     runs = load_folder(args.runs)
     fitted = fit([each for each, _ in runs])
-    document = document_of(fitted, runs[0][1])
+    document = scenario_of(fitted, runs[0][1])
     write_atomically(out, _yaml(document, [command_line(args), *fitted.sentences()]))
     rows = distances(fitted, runs)
     if args.json is not None:

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from ccarena.eval.measure.table import row
-from ccarena.remote.fit import Fit, document_of
+from ccarena.remote.fit import Fit, scenario_of
 from ccarena.scenarios.backends import SIM
 from ccarena.scenarios.one_run import Run, perform
 
@@ -24,7 +24,7 @@ def distances(fitted: Fit, runs: Sequence[tuple[Run, Mapping[str, Any]]]) -> lis
     """
     rows = []
     for number, (run, given) in enumerate(runs):
-        simulated = perform({**document_of(fitted, given), "seed": run.seed}, SIM)
+        simulated = perform({**scenario_of(fitted, given), "seed": run.seed}, SIM)
         pairs = zip(run.measured().flows, simulated.measured().flows, strict=False)  # competitors come last
         for measured, ours in pairs:
             assert measured.flow is not None

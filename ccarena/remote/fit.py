@@ -25,7 +25,7 @@ from ccarena.eval.measure.packet_log import PacketLog
 from ccarena.remote.run import PATH
 from ccarena.scenarios.one_run import Run
 
-__all__ = ["Fit", "document_of", "fit"]
+__all__ = ["Fit", "scenario_of", "fit"]
 
 Floats = NDArray[np.float64]
 
@@ -167,7 +167,7 @@ def fit(runs: Sequence[Run]) -> Fit:
     )
 
 
-def document_of(fitted: Fit, given: Mapping[str, Any]) -> dict[str, Any]:
+def scenario_of(fitted: Fit, given: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the scenario `given`, as it was measured, with a link of the fitted properties in place of the path."""
     rate_mbps, delay_ms = _rounded(fitted.rate_mbps), _rounded(fitted.rtt_ms / 2)
     link: dict[str, Any] = {

@@ -10,7 +10,7 @@ pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: fits ar
 
 from ccarena.errors import ConfigError
 from ccarena.remote.distance import distances, summary
-from ccarena.remote.fit import Fit, document_of, fit
+from ccarena.remote.fit import Fit, scenario_of, fit
 from ccarena.scenarios.one_run import Run, checked
 from tests.remote.measured import measured
 
@@ -57,7 +57,7 @@ def test_competitors_are_seen_by_the_rate_that_is_missing() -> None:
     assert not alone.has_competitors and alone.competing_mbps == 0
     assert beside.has_competitors and beside.missing > 0.1
     assert beside.rate_mbps == pytest.approx(20, rel=0.1)
-    document = document_of(beside, {"duration_s": 1, "links": [{"name": "path"}], "flows": [{"scheme": "cubic"}]})
+    document = scenario_of(beside, {"duration_s": 1, "links": [{"name": "path"}], "flows": [{"scheme": "cubic"}]})
     assert [flow["name"] for flow in checked(document)["flows"]] == ["flow0", "competitors"]
 
 

@@ -58,11 +58,11 @@ pub struct PathResult {
     pub remote: String,
     /// Least delay of a packet to it; its error is that of the clocks' offset.
     pub one_way_ms: f64,
-    /// What the other clock was ahead of this one after the run.
+    /// Lead of the other clock over this one after the run.
     pub clock_offset_ms: f64,
     /// Bound of the offset's error.
     pub clock_uncertainty_ms: f64,
-    /// What the other clock gained during the run, in parts per million.
+    /// Gain of the other clock during the run, in parts per million.
     pub clock_drift_ppm: f64,
 }
 

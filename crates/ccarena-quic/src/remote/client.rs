@@ -1,4 +1,4 @@
-//! The sending end of runs over a real path, and what both ends saw.
+//! The sending end of runs over a real path.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -133,7 +133,7 @@ fn bind(remote: SocketAddr, ecn: Ecn) -> std::io::Result<Udp> {
 struct Joining {
     sender: Sender,
     stream: Option<StreamId>,
-    /// What is left of its first line.
+    /// Rest of its first line.
     line: Vec<u8>,
     stamps: Vec<Stamp>,
 }
@@ -283,7 +283,7 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// What `use_it` returns of the control; none once it has ended.
+    /// Returns the result of `use_it` on the control; none once it has ended.
     fn with<T>(&mut self, use_it: impl FnOnce(&mut Control) -> T) -> Option<T> {
         let (mut once, mut found) = (Some(use_it), None);
         self.reactor.host(0).each(|_, control, _| found = once.take().map(|use_it| use_it(control)));

@@ -22,7 +22,7 @@ impl Exchange {
         Dur(self.back.since(self.sent).0.saturating_sub(self.answered.since(self.received).0))
     }
 
-    /// What the other clock is ahead of this one, in ns, if both ways took equally long.
+    /// Lead of the other clock over this one, in ns, if both ways took equally long.
     fn offset_ns(&self) -> f64 {
         (difference_ns(self.received, self.sent) + difference_ns(self.answered, self.back)) / 2.0
     }
@@ -51,13 +51,13 @@ impl Offset {
         Self { before, after }
     }
 
-    /// What the other clock is ahead at its time `there`, in ns.
+    /// Lead of the other clock at its time `there`, in ns.
     fn at_ns(&self, there: Time) -> f64 {
         let since_ns = there.0 as f64 - self.before.there_ns();
         self.before.offset_ns() + since_ns * self.drift()
     }
 
-    /// What the other clock gains per unit of its time.
+    /// Gain of the other clock per unit of its time.
     fn drift(&self) -> f64 {
         let passed_ns = self.after.there_ns() - self.before.there_ns();
         if passed_ns > 0.0 { (self.after.offset_ns() - self.before.offset_ns()) / passed_ns } else { 0.0 }

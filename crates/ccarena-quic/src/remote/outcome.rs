@@ -21,13 +21,13 @@ const IPV6_BYTES: u32 = 20;
 
 /// A flow as both ends saw it.
 pub struct Flow {
-    /// Its application.
+    /// Results of its application.
     pub sent: Sent,
     /// Datagrams that left.
     pub stamps: Vec<Stamp>,
     /// Counts of its controller.
     pub totals: Totals,
-    /// What came, by the other clock.
+    /// Data that arrived, by the other clock.
     pub arrived: Arrived,
 }
 
@@ -35,7 +35,7 @@ pub struct Flow {
 struct Packet {
     flow: usize,
     sent: Time,
-    /// None if it did not come.
+    /// Time of its arrival; none if it did not come.
     came_ns: Option<f64>,
     bytes: u32,
 }

@@ -51,7 +51,7 @@ pub struct Options {
     pub most_bytes: u64,
 }
 
-/// What the server's connections share.
+/// State that the server's connections share.
 struct Desk {
     token: Vec<u8>,
     longest: Dur,
@@ -79,7 +79,7 @@ fn at(desk: &Shared) -> MutexGuard<'_, Desk> {
     desk.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a connection has turned out to be.
+/// Role of a connection.
 enum Kind {
     /// Nothing has been said on it.
     Stranger,
@@ -104,7 +104,7 @@ struct Guest {
     /// Bytes that wait to be sent: on the first stream, and packet times on one of their own.
     pending: Vec<u8>,
     times: Option<(StreamId, Vec<u8>)>,
-    /// What came before it joined a run.
+    /// Data that arrived before it joined a run.
     early: Arrived,
 }
 

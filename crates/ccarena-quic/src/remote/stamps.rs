@@ -25,7 +25,7 @@ impl Stamp {
     }
 }
 
-/// What came of a flow.
+/// Data of a flow that arrived.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Arrived {
     /// Datagrams.

@@ -16,9 +16,9 @@ pub struct Opening<P> {
     pub remote: SocketAddr,
     /// Configuration of the connection.
     pub config: noq_proto::ClientConfig,
-    /// Its steering.
+    /// Steering of the connection.
     pub steering: Steering,
-    /// Its application.
+    /// Application on it.
     pub peer: P,
 }
 
