@@ -28,7 +28,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Fits, writes the scenario, simulates the runs on it and prints the difference."""
     from ccarena.remote.distance import distances, summary
-    from ccarena.remote.fit import scenario_of, fit
+    from ccarena.remote.fit import fit, scenario_of
     from ccarena.remote.records import load_folder
 
     out = args.out if args.out is not None else args.runs / "fitted.yaml"

@@ -25,7 +25,7 @@ from ccarena.eval.measure.packet_log import PacketLog
 from ccarena.remote.run import PATH
 from ccarena.scenarios.one_run import Run
 
-__all__ = ["Fit", "scenario_of", "fit"]
+__all__ = ["Fit", "fit", "scenario_of"]
 
 Floats = NDArray[np.float64]
 

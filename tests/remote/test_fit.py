@@ -10,7 +10,7 @@ pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: fits ar
 
 from ccarena.errors import ConfigError
 from ccarena.remote.distance import distances, summary
-from ccarena.remote.fit import Fit, scenario_of, fit
+from ccarena.remote.fit import Fit, fit, scenario_of
 from ccarena.scenarios.one_run import Run, checked
 from tests.remote.measured import measured
 
