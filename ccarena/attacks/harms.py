@@ -7,6 +7,7 @@ reaches the threshold. Runs are measured from a fifth of their time on, and from
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -45,7 +46,7 @@ class Seen:
     without_others: float = math.nan
     """Rate of the attacked flow without the others, Mbit/s."""
     without_attacked: float = math.nan
-    """Least rate of the others without the attacked flow, Mbit/s."""
+    """Mean rate of the others without the attacked flow, Mbit/s."""
 
     @property
     def subject(self) -> Subject:
@@ -98,7 +99,7 @@ def values_of(seen: Seen) -> dict[str, float]:
     """Returns the value of each harm that is defined for the run."""
     found = {}
     for name, harm in HARMS.items():
-        if name == CRASH or harm.company not in (None, seen.case.company):
+        if harm.company not in (None, seen.case.company):
             continue
         if harm.bulk and seen.case.values["application"] != "bulk":
             continue
@@ -162,7 +163,8 @@ def _lacks(rate: float, fair: float, otherwise: float) -> float:
 
 
 def _starves_others(seen: Seen) -> float:
-    return _lacks(min(seen.rates_mbps[1:]), seen.fair_mbps, seen.without_attacked)
+    # Together: that one of them starves another is no harm of the entrant.
+    return _lacks(statistics.fmean(seen.rates_mbps[1:]), seen.fair_mbps, seen.without_attacked)
 
 
 def _starved(seen: Seen) -> float:
@@ -174,7 +176,7 @@ def _unfair(seen: Seen) -> float:
 
 
 def _crash(seen: Seen) -> float:
-    return math.nan  # A run that failed has no figures: `trial` gives the harm.
+    return 0.0  # A run that failed has no figures, and `trial` gives it this harm alone.
 
 
 CRASH = "crash"
@@ -184,7 +186,7 @@ HARMS: Mapping[str, Harm] = {
     "regret": Harm("Regret", "1 less the score over that of the oracle on the same link, alone", 0.6, "alone", _regret),
     "starves_others": Harm(
         "Starves others",
-        "the part of its fair share, or of its rate without the entrant, that the worst of the others lacks",
+        "the part of their fair shares, or of their rates without the entrant, that the others together lack",
         0.7, "others", _starves_others,
     ),
     "starved": Harm(

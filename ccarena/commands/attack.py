@@ -47,7 +47,9 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     parser.add_argument("--space", type=Path, metavar="FILE", help="limits of the links, a YAML file (docs/attack.md)")
     parser.add_argument("--candidates", type=int, default=600, metavar="N", help="links that the search tries (600)")
     parser.add_argument("--finds", type=int, default=3, metavar="N", help="most finds of each harm (3)")
-    parser.add_argument("--seeds", type=int, default=5, metavar="N", help="other seeds that finds are run with (5)")
+    parser.add_argument(
+        "--seeds", type=int, default=5, metavar="N", help="other seeds that finds are run with (5; none with --replay)"
+    )
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the search (1)")
     parser.add_argument(
         "--replay", type=Path, metavar="DIR", help="run the finds of an earlier attack, and say which of them hold"

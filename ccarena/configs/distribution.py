@@ -26,6 +26,8 @@ class LinkKinds(Section):
     """Weight of Wi-Fi links, with parameters from `wifi` and frames at a rate from `rate_mbps`."""
     grants: float = Field(0.0, ge=0)
     """Weight of links that send in granted slots, with parameters from `grants` and a rate from `rate_mbps`."""
+    adversarial: float = Field(0.0, ge=0)
+    """Weight of scenarios that attacks have found, one of `adversarial` (docs/attack.md)."""
     model: float = Field(0.0, ge=0)
     """Weight of satellite, 5G, Wi-Fi and cable links, whose rate, delay and loss one of `models` draws."""
 
@@ -98,6 +100,9 @@ class LinkConfig(Section):
     conditions: list[str] = Field([])
     """Names or files of conditions traces (docs/traces.md). An episode starts somewhere in one. Its base RTT is twice
     the trace's least delay."""
+    adversarial: list[str] = Field([])
+    """Folders of `ccarena attack`, or scenario files. An episode has the links, the other flows and the length of one;
+    learners take the place of its first flow."""
     wifi: dict[str, Annotated[Pair, Range(0, 1e9)]] = Field(
         {"packets": (8, 64), "busy_us": (0, 2000), "retry": (0, 0.3)}
     )
@@ -141,6 +146,8 @@ class LinkConfig(Section):
                 )
         if self.kinds.conditions > 0 and not self.conditions:
             raise ValueError('"conditions" is empty, but links of that kind have a positive weight; name some traces')
+        if self.kinds.adversarial > 0 and not self.adversarial:
+            raise ValueError('"adversarial" is empty, but links of that kind have a positive weight; name an attack')
         return self
 
 

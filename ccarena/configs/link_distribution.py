@@ -12,7 +12,8 @@ from ccarena.configs.distribution import LinkConfig
 from ccarena.configs.schema import EnvConfig, TrainConfig
 from ccarena.configs.spec_files import is_built_in, spec_json
 from ccarena.core.files import digest
-from ccarena.errors import ConfigError, TraceError, did_you_mean
+from ccarena.core.reader import read_data
+from ccarena.errors import ConfigError, ScenarioError, TraceError, did_you_mean
 from ccarena.traces import available, conditions, find
 from ccarena.traces.held_out import CARRIERS, HELD_OUT, VALIDATION, carrier_of, derives_from, free
 
@@ -66,6 +67,7 @@ def distribution_of(env: EnvConfig, scheme: Any, params: Mapping[str, float], wh
             "traces": traces,
             "models": link_models(link.models) if link.kinds.model > 0 else [],
             "conditions": [_recorded(name) for name in link.conditions] if link.kinds.conditions > 0 else [],
+            "adversarial": [_found(file) for file in _attacks(link)],
             "augment": link.augment.model_dump() if link.augment else None,
             "uplinks": link.uplinks,
             "delayed_acks": link.delayed_acks,
@@ -105,6 +107,39 @@ def _recorded(name: str) -> dict[str, Any]:
         "delay_ms": trace.least_delay_ms,
         "loss": "loss" in trace.columns,
     }
+
+
+def _attacks(link: LinkConfig) -> list[Path]:
+    """Returns the scenario files of attacks that links are drawn from. Raises ConfigError if a folder has none."""
+    if link.kinds.adversarial <= 0:
+        return []
+    files: list[Path] = []
+    for name in link.adversarial:
+        own = sorted(Path(name).glob("[0-9][0-9]-*.yaml")) if Path(name).is_dir() else [Path(name)]
+        if not own:
+            raise ConfigError(f"env.link.adversarial: {name}: holds no finds; name the folder of a `ccarena attack`")
+        files += own
+    return files
+
+
+def _found(file: Path) -> dict[str, Any]:
+    """Returns the scenario in a file, in which a flow stands for the learners in place of the attacked entrant's."""
+    try:
+        document = dict(read_data(file))
+        first, *others = document["flows"]
+        others = [flow for flow in others if flow["scheme"] != first["scheme"]]
+    except OSError as error:
+        raise ConfigError(f"env.link.adversarial: {file}: cannot read: {error.strerror}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConfigError(
+            f"env.link.adversarial: {file}: is no scenario; expected a find of `ccarena attack`"
+        ) from error
+    placed = {**document, "flows": [{"scheme": "reno"}, *others], "record": {}}
+    try:
+        _core.validate_scenario(json.dumps(placed))
+    except (ScenarioError, TypeError, ValueError) as error:
+        raise ConfigError(f"env.link.adversarial: {file}: {error}") from error
+    return placed
 
 
 def _media(link: LinkConfig) -> list[dict[str, Any]]:
@@ -158,6 +193,7 @@ def trained_on(config: TrainConfig) -> list[dict[str, str]]:
     if link.kinds.conditions > 0:
         files = [find(name) for name in link.conditions]
         found += [{"kind": "conditions", "name": file.name, "digest": digest(file.read_bytes())} for file in files]
+    found += [{"kind": "find", "name": file.name, "digest": digest(file.read_bytes())} for file in _attacks(link)]
     if link.kinds.cellular > 0:
         presets = {preset["name"]: preset for preset in _core.cellular_presets()}
         found += [

@@ -23,6 +23,7 @@ RULES: tuple[tuple[tuple[str, ...], Callable[[TrainConfig], bool], str], ...] = 
     (("env.link.step_s",), lambda c: c.env.link.kinds.random_steps == 0, "env.link.kinds draws no random_steps"),
     (("env.link.presets",), lambda c: c.env.link.kinds.cellular == 0, "env.link.kinds draws no cellular"),
     (("env.link.traces",), lambda c: c.env.link.kinds.trace == 0, "env.link.kinds draws no trace"),
+    (("env.link.adversarial",), lambda c: c.env.link.kinds.adversarial == 0, "env.link.kinds draws no adversarial"),
     (("env.link.models",), lambda c: c.env.link.kinds.model == 0, "env.link.kinds draws no model"),
     (("env.link.buffer_bdp",), lambda c: c.env.link.buffer_packets is not None, "env.link.buffer_packets is given"),
     (("env.link.lossy",), lambda c: c.env.link.loss == (0, 0), "env.link.loss is 0"),

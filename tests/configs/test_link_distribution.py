@@ -12,6 +12,7 @@ import pytest
 
 from ccarena import _core
 from ccarena.configs import load_config, shipped
+from ccarena.configs.link_distribution import trained_on
 from ccarena.configs.schema import EnvConfig
 from ccarena.envs import LearnedVectorEnv, distribution_json
 from ccarena.errors import ConfigError, TraceError
@@ -237,3 +238,69 @@ def test_trainings_draw_conditions_traces_from_random_starts(tmp_path: Path) -> 
         load_config("acct", {"env.link.kinds": kinds})
     with pytest.raises(TraceError, match="no trace"):
         reports(worlds=1, steps=1, kinds=kinds, conditions=["absent.csv"])
+
+
+FIND = """\
+duration_s: 7
+links:
+- name: link
+  service: {type: steps, steps: [{at_s: 0, rate_mbps: 12}, {at_s: 2, rate_mbps: 3}]}
+  queue: {type: codel, packets: 77}
+  delay_ms: {steps: [{at_s: 0, delay_ms: 20}, {at_s: 4, delay_ms: 45}]}
+  jitter_ms: 2
+  loss: 0.01
+flows:
+- {name: attacked, scheme: "runs/mine@budget_ms=8", app: {type: bulk}}
+- {name: beside, scheme: cubic, start_s: 1, count: 2}
+- {name: itself, scheme: "runs/mine@budget_ms=8"}
+"""
+
+
+def test_trainings_draw_what_attacks_have_found(tmp_path: Path) -> None:
+    (tmp_path / "01-loss.yaml").write_text(FIND)
+    (tmp_path / "finds.yaml").write_text("attack: 1\n")
+    keys = {"env.link.kinds": {**CONSTANT, "adversarial": 3}, "env.link.adversarial": [str(tmp_path)]}
+    config = load_config("acct", {**keys, "env.cross_traffic.probability": 0, "env.learners": 2})
+    drawn = [json.loads(_core.draw_scenario(distribution_json(config), world=world)) for world in range(200)]
+    found = [each for each in drawn if each["links"][0]["queue"]["type"] == "codel"]
+    assert 120 <= len(found) <= 180
+    for each in found[:3]:
+        link = each["links"][0]
+        assert each["duration_s"] == 7 and link["jitter_ms"] == 2 and link["loss"] == 0.01
+        assert link["service"]["steps"][1]["rate_mbps"] == 3 and link["delay_ms"]["steps"][1]["delay_ms"] == 45
+        assert [flow["scheme"] for flow in each["flows"]] == ["acct", "acct", "cubic", "cubic"]
+    assert len({each["seed"] for each in found}) == len(found)
+    envs = LearnedVectorEnv(config, 8, seed=1)
+    envs.reset()
+    assert np.isfinite([envs.step(np.full(8, 5))[1] for _ in range(20)]).all()
+    assert {"kind": "find", "name": "01-loss.yaml"}.items() <= trained_on(config)[-2].items()
+
+
+def test_links_without_finds_are_drawn_as_before() -> None:
+    none = load_config("acct", {"env.link.kinds": CONSTANT})
+    text = distribution_json(none)
+    without = json.loads(text)
+    del without["link"]["adversarial"], without["link"]["kinds"]["adversarial"]
+    assert _core.draw_scenario(json.dumps(without), seed=3) == _core.draw_scenario(text, seed=3)
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        (None, "cannot read: No such file"),
+        ("links: []\n", "is no scenario; expected a find"),
+        (FIND.replace("cubic", "cubik"), 'flows\\[1\\].scheme.*"cubik"'),
+        (FIND.replace("rate_mbps: 3", "rate_mbps: -3"), ".*rate_mbps: got -3"),
+    ],
+)
+def test_a_find_that_is_none_is_refused_by_its_file(content: str | None, error: str, tmp_path: Path) -> None:
+    path = tmp_path / "own.yaml"
+    if content is not None:
+        path.write_text(content)
+    keys = {"env.link.kinds": {"adversarial": 1}, "env.link.adversarial": [str(path)]}
+    with pytest.raises(ConfigError, match=f"env.link.adversarial: .*own.yaml: {error}"):
+        distribution_json(load_config("acct", keys))
+    with pytest.raises(ConfigError, match="holds no finds"):
+        distribution_json(load_config("acct", {**keys, "env.link.adversarial": [str(tmp_path / "")]}))
+    with pytest.raises(ConfigError, match='"adversarial" is empty'):
+        load_config("acct", {"env.link.kinds": {"adversarial": 1}})

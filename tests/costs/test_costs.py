@@ -80,6 +80,8 @@ READERS: dict[str, tuple[str, ...]] = {
     "configuration": ("train", "--config", "given.yaml", "--print-config"),
     "suite": ("reproduce", "./given.yaml", "--out", "out"),
     "search space": ("tune", "--space", "given.yaml", "--out", "out"),
+    "attack's space": ("attack", "cubic", "--space", "given.yaml", "--out", "out"),
+    "finds": ("attack", "cubic", "--replay", "given.yaml"),
     "spec": ("compete", "./given.yaml", "cubic", "--out", "out"),
     "recorded cases": ("fidelity", "given.json"),
 }

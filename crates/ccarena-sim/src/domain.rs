@@ -74,6 +74,19 @@ pub struct Kinds {
     pub model: f64,
     /// A conditions trace.
     pub conditions: f64,
+    /// A scenario that an attack has found.
+    pub adversarial: f64,
+}
+
+/// A scenario that an attack has found; its first flow stands for the learners.
+#[derive(Clone, Debug)]
+pub struct Found(Arc<Scenario>);
+
+impl<'de> Deserialize<'de> for Found {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let document = Value::deserialize(deserializer)?;
+        Scenario::from_json(&document).map(|found| Self(Arc::new(found))).map_err(D::Error::custom)
+    }
 }
 
 /// A conditions trace and what has to be known of it before it is read.
@@ -113,6 +126,9 @@ pub struct LinkDomain {
     /// Conditions traces.
     #[serde(default)]
     pub conditions: Vec<Recorded>,
+    /// Scenarios that attacks have found.
+    #[serde(default)]
+    pub adversarial: Vec<Found>,
     /// Changes to a recorded trace.
     #[serde(default)]
     pub augment: Option<Augment>,
@@ -362,6 +378,9 @@ impl Domain {
     pub fn draw(&self, seed: u64, world: u64, episode: u64) -> Scenario {
         let key = derive(derive(seed, Purpose::Domain, world), Purpose::Domain, episode);
         let stream = &mut Stream::keyed(key);
+        if let Some(found) = self.found(stream) {
+            return self.on(found, stream);
+        }
         let duration = Dur::from_secs_f64(self.episode_s.uniform(stream));
         let rtt = Dur::from_secs_f64(self.link.rtt_ms.log_uniform(stream) / 1e3);
         let Capacity { service, mean, conditions, delay, has_loss } = self.capacity(stream);
@@ -397,6 +416,33 @@ impl Domain {
                 (flow.path, flow.return_path, flow.base_rtt) = (vec![0], vec![1], Some(rtt));
             }
         }
+        self.drawn(duration, links, flows, stream)
+    }
+
+    /// Returns a scenario of an attack, if the episode is one. Nothing is drawn if there are none, so that the episodes of
+    /// others stay as they were.
+    fn found(&self, stream: &mut Stream) -> Option<&Scenario> {
+        let found = &self.link.adversarial;
+        let Kinds { constant, random_steps, cellular, trace, model, conditions, adversarial } = self.link.kinds;
+        if found.is_empty() || adversarial <= 0.0 {
+            return None;
+        }
+        let media: f64 = self.link.media.iter().map(|medium| medium.weight).sum();
+        let others = constant + random_steps + cellular + trace + model + conditions + media;
+        let chosen = stream.chance(adversarial / (adversarial + others));
+        chosen.then(|| &*found[stream.below(found.len() as u64) as usize].0)
+    }
+
+    /// Returns the learners on the links of a scenario that was found, beside its other flows.
+    fn on(&self, found: &Scenario, stream: &mut Stream) -> Scenario {
+        let learners = (0..self.learner.count).map(|i| self.learning(format!("learner{i}")));
+        let others = found.flows.iter().skip(1).enumerate();
+        let others = others.map(|(i, flow)| Flow { name: format!("{CROSS}{i}"), ..flow.clone() });
+        self.drawn(found.duration, found.links.clone(), learners.chain(others).collect(), stream)
+    }
+
+    /// Returns the scenario of links and flows; its seed and the learners' parameters are drawn.
+    fn drawn(&self, duration: Dur, links: Vec<Link>, mut flows: Vec<Flow>, stream: &mut Stream) -> Scenario {
         let seed = stream.next_u64();
         // Last, so that what else an episode draws is the same without them.
         for (name, range) in &self.learner.drawn {
@@ -435,7 +481,7 @@ impl Domain {
     /// Returns the capacity of an episode's link, and what a model or a recording gives besides. Without links of these
     /// kinds nothing is drawn for them, so that the episodes of others stay as they were.
     fn capacity(&self, stream: &mut Stream) -> Capacity {
-        let Kinds { constant, random_steps, cellular, trace, model, conditions } = self.link.kinds;
+        let Kinds { constant, random_steps, cellular, trace, model, conditions, .. } = self.link.kinds;
         let media: f64 = self.link.media.iter().map(|medium| medium.weight).sum();
         let others = constant + random_steps + cellular + trace + media;
         let model = if self.link.models.is_empty() { 0.0 } else { model };
