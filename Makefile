@@ -101,6 +101,7 @@ check: setup $(call WITH,test check)  ## Check format, lints, types and document
 	@if rustup target list --installed 2>/dev/null | grep -qx $(MACOS); \
 	then cargo check -p ccarena-py --target $(MACOS) --profile checked; \
 	else echo 'NOT CHECKED: the native extension on macOS; it needs: rustup target add $(MACOS)'; fi
+	cargo clippy -p ccarena-cc --no-default-features --profile checked -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc $(CRATES) --no-deps --document-private-items --profile checked --quiet
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .

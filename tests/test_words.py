@@ -46,7 +46,7 @@ OLD = [
     Old(r"\blinks?(\[\w*\])?\.agent\b|[\"'`]agent[\"'`]?: *(true|false|True|False|abc|xcp|\{)", "router"),
     Old(r"\bagent_cpu_\w+|\bkernel agent\b", "daemon"),
     Old(r"\b(truths?|TRUTH|needs_truth|write_truth)\b(?! about)", "privileged"),
-    Old(r"\b(hears_every_segment|takes_rate_samples|tracks_packets)\b", "TransportNeeds, PacketTracker"),
+    Old(r"\b(hears_every_segment|takes_rate_samples)\b", "TransportNeeds, PacketTracker"),
     Old(r"\b(adopt_verdict|Reasoning|Verdict)\b", "adopt_decision, ReasonerOptions, Decision", RUST),
     Old(r"\bstruct mind\b|\bmind_\w+|\bmind\.[ch]\b", "learned", RUST),
     Old(r"\buntold\b", "unreported"),

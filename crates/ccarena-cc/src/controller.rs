@@ -1,6 +1,7 @@
 //! The controller trait, and the small traits that only some controllers implement.
 
 use crate::events::{AckInfo, LossInfo, SentInfo};
+#[cfg(feature = "policies")]
 use crate::learned::LearnedController;
 use crate::signal::Signal;
 use crate::types::{Bytes, Dur, Rate, Requirement, Time};
@@ -99,6 +100,7 @@ pub trait Controller: Send + Sync {
     }
 
     /// The learned side, for schemes whose actions come from outside.
+    #[cfg(feature = "policies")]
     fn learned(&mut self) -> Option<&mut dyn LearnedController> {
         None
     }

@@ -10,38 +10,38 @@
 //! [`Flow::next_timer`], and, if the controller tracks packets, after [`Flow::on_sent`].
 
 mod host;
+#[cfg(feature = "policies")]
+mod learner;
 #[cfg(test)]
+#[cfg(feature = "policies")]
 mod tests;
-
-use std::sync::Arc;
 
 pub use self::host::{Host, Lacking, Need};
 use crate::build_error::BuildError;
 use crate::controller::{Controller, FlowSetting, TransportNeeds};
-use crate::decider::{BindError, Decider, Outside, trained_params};
 use crate::events::{AckInfo, LossInfo, SentInfo};
-use crate::policy::{Policy, PolicyError};
 use crate::registry;
 use crate::scheme::Config;
 use crate::signal::Signal;
 use crate::types::{Bytes, Dur, Rate, Time};
 
-/// Name of an artifact in messages, as its bytes have none.
-const ARTIFACT: &str = "artifact";
-
 /// Source of a flow's controller.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Source<'a> {
     /// A scheme of the [registry], by name.
     Scheme(&'a str),
     /// The bytes of a policy artifact, which names the learned scheme that it was trained for.
+    #[cfg(feature = "policies")]
     Artifact(&'a [u8]),
     /// A policy that has been read. Flows share its weights.
-    Policy(Arc<Policy>),
+    #[cfg(feature = "policies")]
+    Policy(std::sync::Arc<crate::policy::Policy>),
 }
 
 /// Error of a flow that cannot be built.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Refused {
     /// The scheme, a parameter, the weight or the requirement.
     #[error(transparent)]
@@ -59,32 +59,25 @@ pub enum Refused {
         scheme: String,
     },
     /// Bytes that are no policy artifact, or not one that can be used.
+    #[cfg(feature = "policies")]
     #[error("artifact: {0}")]
-    Artifact(#[from] PolicyError),
+    Artifact(#[from] crate::policy::PolicyError),
     /// A policy that does not fit the connection.
+    #[cfg(feature = "policies")]
     #[error(transparent)]
-    Policy(#[from] BindError),
+    Policy(#[from] crate::decider::BindError),
     /// A host that does not report what the controller needs.
     #[error(transparent)]
     Lacking(#[from] Lacking),
 }
 
-/// Reports of a learned scheme, one row per decision.
-#[derive(Clone, Debug)]
-struct Reports {
-    row: Vec<f32>,
-    rows: Vec<f32>,
-}
-
 /// A controller and its decider. It can be sent to another thread, and one thread at a time uses it.
 pub struct Flow {
     controller: Box<dyn Controller>,
-    decider: Option<Decider>,
     needs: TransportNeeds,
     tracks: bool,
-    decisions: u64,
-    outside: Outside,
-    reports: Option<Reports>,
+    #[cfg(feature = "policies")]
+    learner: learner::Learner,
 }
 
 impl std::fmt::Debug for Flow {
@@ -95,7 +88,7 @@ impl std::fmt::Debug for Flow {
 }
 
 impl Flow {
-    /// Builds the flow of a connection that begins at `now` on `host`. The first decision is made at once.
+    /// Builds the flow of a connection that begins at `now` on `host`. A policy makes its first decision at once.
     ///
     /// A policy's flow has the parameters of its training. `config` may repeat them, and may give other values to
     /// parameters that the spec marks `runtime`.
@@ -105,28 +98,35 @@ impl Flow {
     /// - The scheme is unknown, or refuses a parameter, the weight or the requirement.
     /// - The artifact cannot be used, or was trained with other parameters.
     /// - The host does not report what the controller needs.
+    #[cfg_attr(not(feature = "policies"), expect(unused_variables, reason = "only policies decide at the start"))]
     pub fn build(source: &Source<'_>, config: &Config, host: &Host, now: Time) -> Result<Self, Refused> {
         match source {
-            Source::Scheme(name) => Self::of_scheme(name, config, host, now),
-            Source::Artifact(bytes) => Self::of_policy(Arc::new(Policy::from_bytes(bytes)?), config, host, now),
-            Source::Policy(policy) => Self::of_policy(Arc::clone(policy), config, host, now),
+            Source::Scheme(name) => Self::of_scheme(name, config, host),
+            #[cfg(feature = "policies")]
+            Source::Artifact(bytes) => {
+                learner::flow(crate::policy::Policy::from_bytes(bytes)?.into(), config, host, now)
+            }
+            #[cfg(feature = "policies")]
+            Source::Policy(policy) => learner::flow(std::sync::Arc::clone(policy), config, host, now),
         }
     }
 
-    /// A flow of `controller`, for which `decider` decides.
+    /// A flow of `controller`, which decides for itself.
     #[must_use]
-    pub fn new(mut controller: Box<dyn Controller>, decider: Option<Decider>, now: Time) -> Self {
+    pub fn of(mut controller: Box<dyn Controller>) -> Self {
         let (needs, tracks) = (controller.transport(), controller.packet_tracker().is_some());
-        let mut flow =
-            Self { controller, decider, needs, tracks, decisions: 0, outside: Outside::default(), reports: None };
-        if let (Some(decider), Some(learned)) = (&mut flow.decider, flow.controller.learned()) {
-            decider.decide(learned, now);
+        Self {
+            controller,
+            needs,
+            tracks,
+            #[cfg(feature = "policies")]
+            learner: learner::Learner::default(),
         }
-        flow
     }
 
-    fn of_scheme(name: &str, config: &Config, host: &Host, now: Time) -> Result<Self, Refused> {
+    fn of_scheme(name: &str, config: &Config, host: &Host) -> Result<Self, Refused> {
         let scheme = registry::find(name)?;
+        #[cfg(feature = "policies")]
         if scheme.rules && config.rules.is_none() {
             return Err(Refused::Rules { scheme: name.into() });
         }
@@ -135,33 +135,8 @@ impl Flow {
         }
         let config = Config { feedback: host.marks, ..config.clone() };
         let mut controller = registry::build(name, &config)?;
-        host.check(name, controller.as_mut(), scheme.feedback, None)?;
-        Ok(Self::new(controller, None, now))
-    }
-
-    fn of_policy(policy: Arc<Policy>, config: &Config, host: &Host, now: Time) -> Result<Self, Refused> {
-        let spec = Arc::clone(&policy.trained().spec);
-        let interface = spec.interface();
-        let params = trained_params(&policy, ARTIFACT, interface, &config.params)?;
-        let config = Config { params, feedback: host.marks, ..config.clone() };
-        let mut controller = spec.controller(&config)?;
-        host.check(&interface.name, controller.as_mut(), spec.feedback(), Some(&spec))?;
-        let learned = controller.learned().ok_or(BindError::Missing)?;
-        let decider = Decider::policy(policy, ARTIFACT, learned)?;
-        Ok(Self::new(controller, Some(decider), now))
-    }
-
-    /// Keeps the report of each decision from now on, which takes memory.
-    pub fn keep_reports(&mut self) {
-        if let Some(learned) = self.controller.learned() {
-            self.reports = Some(Reports { row: vec![0.0; learned.interface().report.len()], rows: Vec::new() });
-        }
-    }
-
-    /// Returns the reports so far, row by row; nothing unless they are [kept](Self::keep_reports).
-    #[must_use]
-    pub fn reports(&self) -> &[f32] {
-        self.reports.as_ref().map_or(&[], |reports| &reports.rows)
+        host.check(name, controller.as_mut(), scheme.feedback, |_| None)?;
+        Ok(Self::of(controller))
     }
 
     /// A packet leaves. Report every packet if the controller [needs](Self::needs) it or
@@ -173,7 +148,8 @@ impl Flow {
     /// An acknowledgement has been booked.
     pub fn on_ack(&mut self, ack: &AckInfo) {
         self.controller.on_ack(ack);
-        self.ask(ack.now);
+        #[cfg(feature = "policies")]
+        self.learner.ask(self.controller.as_mut(), ack.now);
     }
 
     /// Packets have been marked lost, or a congestion mark has come.
@@ -220,26 +196,10 @@ impl Flow {
         let due = self.controller.next_timer() <= now;
         if due {
             self.controller.on_timer(now);
-            self.ask(now);
+            #[cfg(feature = "policies")]
+            self.learner.ask(self.controller.as_mut(), now);
         }
         due
-    }
-
-    /// Has a decision made if one is due.
-    #[inline]
-    fn ask(&mut self, now: Time) {
-        let Some(decider) = &mut self.decider else { return };
-        let Some(learned) = self.controller.learned() else { return };
-        if !learned.take_decision() {
-            return;
-        }
-        self.decisions += 1;
-        if let Some(Reports { row, rows }) = &mut self.reports {
-            learned.report(row);
-            rows.extend_from_slice(row);
-        }
-        decider.decide(learned, now);
-        self.outside.count(decider);
     }
 
     /// Puts a setting of the application in force.
@@ -300,23 +260,5 @@ impl Flow {
     #[must_use]
     pub fn tracks_packets(&self) -> bool {
         self.tracks
-    }
-
-    /// Returns the number of decisions after the first one.
-    #[must_use]
-    pub fn decisions(&self) -> u64 {
-        self.decisions
-    }
-
-    /// Returns how many decisions had observations that training did not see.
-    #[must_use]
-    pub fn outside(&self) -> Outside {
-        self.outside
-    }
-
-    /// Returns the decider of a learned scheme.
-    #[must_use]
-    pub fn decider(&self) -> Option<&Decider> {
-        self.decider.as_ref()
     }
 }

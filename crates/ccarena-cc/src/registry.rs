@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 pub use crate::build_error::{BuildError, nearest};
 use crate::controller::Controller;
+#[cfg(feature = "policies")]
 use crate::learned::shipped;
 use crate::scheme::{Config, Scheme, check_requirement, check_weight, complete_params};
 
@@ -13,8 +14,9 @@ use crate::scheme::{Config, Scheme, check_requirement, check_weight, complete_pa
 #[must_use]
 pub fn schemes() -> &'static [Scheme] {
     static SCHEMES: LazyLock<Vec<Scheme>> = LazyLock::new(|| {
-        let mut schemes = shipped::schemes();
-        schemes.extend(crate::schemes::ALL);
+        let mut schemes = crate::schemes::ALL.to_vec();
+        #[cfg(feature = "policies")]
+        schemes.extend(shipped::schemes());
         schemes.sort_by_key(|s| s.name);
         schemes
     });

@@ -1,12 +1,14 @@
 //! Scheme: its registry entry, its parameters, and the arguments of its controllers.
 
 use std::collections::BTreeMap;
+#[cfg(feature = "policies")]
 use std::sync::Arc;
 
 use crate::build_error::{BuildError, nearest};
 use crate::controller::Controller;
 use crate::feedback::Feedback;
 use crate::param::Param;
+#[cfg(feature = "policies")]
 use crate::rules::Rules;
 use crate::types::{Rate, Requirement};
 
@@ -61,6 +63,7 @@ pub struct Config {
     /// Scheme parameters by name.
     pub params: BTreeMap<String, f64>,
     /// Rules for a scheme that runs a rule file.
+    #[cfg(feature = "policies")]
     pub rules: Option<Arc<Rules>>,
 }
 
@@ -87,6 +90,7 @@ impl Default for Config {
             requirement: None,
             feedback: Feedback::None,
             params: BTreeMap::new(),
+            #[cfg(feature = "policies")]
             rules: None,
         }
     }

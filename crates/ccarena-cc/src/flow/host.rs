@@ -2,8 +2,6 @@
 
 use crate::controller::Controller;
 use crate::feedback::Feedback;
-use crate::learned::Spec;
-use crate::learned::monitor::Parts;
 use crate::signal::Signal;
 
 /// Reports of a host beyond acknowledgements, losses, timeouts and timers; none by default.
@@ -55,17 +53,6 @@ impl Need {
             Self::RouterHeaders => "a header in packets that routers change",
         }
     }
-
-    /// The part of a flow's measurements that takes it from signals to the need.
-    const fn part(self) -> Option<Parts> {
-        match self {
-            Self::EveryPacket => Some(Parts::SENT),
-            Self::RateSamples => Some(Parts::NEWEST),
-            Self::Marks(_) => Some(Parts::MARKS),
-            Self::RouterRates => Some(Parts::ADVERTISED),
-            Self::PacketNumbers | Self::RouterHeaders => None,
-        }
-    }
 }
 
 /// A host that does not report what a controller needs.
@@ -108,13 +95,13 @@ impl Host {
         }
     }
 
-    /// Checks that it reports what `controller` of `scheme` needs.
+    /// Checks that it reports what `controller` of `scheme` needs. `signal` names the spec's signal that has a need.
     pub(super) fn check(
         &self,
         scheme: &str,
         controller: &mut dyn Controller,
         feedback: Feedback,
-        spec: Option<&Spec>,
+        signal: impl Fn(Need) -> Option<&'static str>,
     ) -> Result<(), Lacking> {
         let transport = controller.transport();
         let asks = controller.router_assisted().map(|routers| routers.request());
@@ -127,9 +114,6 @@ impl Host {
             (matches!(asks, Some(Signal::Marks { .. } | Signal::Window { .. })), Need::RouterHeaders),
         ];
         let lacking = needs.into_iter().find(|(needed, need)| *needed && !self.reports(*need));
-        lacking.map_or(Ok(()), |(_, need)| {
-            let signal = spec.zip(need.part()).and_then(|(spec, part)| spec.signal_with(part));
-            Err(Lacking { scheme: scheme.into(), need, signal })
-        })
+        lacking.map_or(Ok(()), |(_, need)| Err(Lacking { scheme: scheme.into(), need, signal: signal(need) }))
     }
 }

@@ -1,6 +1,10 @@
+use std::sync::Arc;
+
 use super::*;
 use crate::all_schemes;
 use crate::feedback::Feedback;
+use crate::learned::monitor::Parts;
+use crate::policy::Policy;
 use crate::steady_state::{self, Event};
 use crate::types::Requirement;
 
@@ -63,7 +67,8 @@ fn a_signal_of_marks_needs_a_host_that_counts_them() {
     let mut controller = spec.controller(&Config::default()).unwrap();
     let mut check = |marks| {
         let host = Host { marks, ..Host::ALL };
-        host.check("d", controller.as_mut(), spec.feedback(), Some(&spec)).map_err(|e| (e.need, e.signal))
+        host.check("d", controller.as_mut(), spec.feedback(), |_| spec.signal_with(Parts::MARKS))
+            .map_err(|e| (e.need, e.signal))
     };
     assert_eq!(check(Feedback::Classic), Err((Need::Marks(Feedback::Accurate), Some("ce_ratio"))));
     assert_eq!(check(Feedback::Accurate), Ok(()));

@@ -98,6 +98,7 @@ impl Cubic {
     }
 
     /// `config` says what Linux's CUBIC does.
+    #[cfg(feature = "policies")]
     pub(crate) fn is_linux(config: &Config) -> bool {
         let mut params = SCHEME.params.iter();
         config.slow_start && params.all(|p| (config.param(p.name) >= 0.5) == (p.default >= 0.5))
@@ -111,6 +112,7 @@ impl Cubic {
     /// Multiplies the window by `factor` from outside, but not to more than `most` segments. A new epoch begins there:
     /// the curve heads for the W_max of the last loss, or probes if the window is beyond it. A factor that leaves the
     /// window as it is changes nothing.
+    #[cfg(feature = "policies")]
     pub(crate) fn scale(&mut self, factor: f64, most: u32) {
         if self.cwnd.scale(factor, most) {
             self.curve.epoch_start = None;
@@ -118,6 +120,7 @@ impl Cubic {
     }
 
     /// The same, of which neither the curve nor slow start learns.
+    #[cfg(feature = "policies")]
     pub(crate) fn scale_alone(&mut self, factor: f64, most: u32) {
         self.cwnd.set_alone(factor, most);
     }

@@ -91,6 +91,7 @@ impl Cwnd {
     /// The window times `factor`, rounded; raised to `most` segments at most, and not below two segments, or one if it is there. Whoever shrinks it does not mean
     /// slow start to bring it back, so the threshold follows down; nor the undoing of an earlier reduction. False if that
     /// leaves the window as it is.
+    #[cfg(feature = "policies")]
     pub(crate) fn scale(&mut self, factor: f64, most: u32) -> bool {
         let most = most.clamp(self.segments, CLAMP.max(self.segments));
         let scaled = ((f64::from(self.segments) * factor).round() as u32).clamp(self.segments.min(2), most);
@@ -113,6 +114,7 @@ impl Cwnd {
 
     /// Multiplies the window by `factor`, but lifts it to no more than `most` segments, and leaves the rest as it is: below
     /// the threshold slow start goes on.
+    #[cfg(feature = "policies")]
     pub(crate) fn set_alone(&mut self, factor: f64, most: u32) {
         let most = most.clamp(self.segments, CLAMP.max(self.segments));
         self.segments = ((f64::from(self.segments) * factor).round() as u32).clamp(self.segments.min(2), most);

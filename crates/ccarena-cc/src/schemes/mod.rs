@@ -43,6 +43,7 @@ pub mod multcp;
 pub(crate) mod pcc;
 pub mod pilot;
 pub mod prague;
+#[cfg(feature = "policies")]
 pub mod remy;
 pub mod reno;
 pub mod split_mix;
@@ -72,6 +73,7 @@ pub const ALL: &[crate::scheme::Scheme] = &[
     multcp::SCHEME,
     pilot::SCHEME,
     prague::SCHEME,
+    #[cfg(feature = "policies")]
     remy::SCHEME,
     reno::SCHEME,
     vegas::SCHEME,
