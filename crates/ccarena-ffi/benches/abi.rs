@@ -1,0 +1,101 @@
+//! Cost of an acknowledgement through the C ABI beyond that of the native call: `cargo bench -p ccarena-ffi`.
+//!
+//! Rounds of both alternate, on the events of a long flow (`ccarena_cc::steady_state`), so that other work on the machine
+//! reaches both. Both times include the packet that leaves in answer, and the ABI's include filling in the structs.
+#![allow(unsafe_code, reason = "calls the functions as C does")]
+#![allow(clippy::expect_used, reason = "a benchmark ends if it cannot measure")]
+
+use std::ffi::CString;
+use std::hint::black_box;
+use std::ptr;
+
+use ccarena::abi::*;
+use ccarena_cc::steady_state::{Event, events};
+use ccarena_cc::{Config, Flow, Host, Source, Time};
+use ccarena_wasm::abi as layout;
+
+const ACKS: u64 = 100_000;
+const ROUNDS: usize = 41;
+const REPORTS: u32 = CCARENA_EVERY_PACKET | CCARENA_RATE_SAMPLES | CCARENA_PACKET_NUMBERS | CCARENA_MARKS;
+
+#[repr(align(8))]
+struct Aligned<const N: usize>([u8; N]);
+
+/// Nanoseconds per acknowledgement of a native flow.
+fn native(scheme: &str) -> f64 {
+    let mut flow = Flow::build(&Source::Scheme(scheme), &Config::default(), &Host::ALL, Time::ZERO)
+        .expect("a host that reports all");
+    timed(|event| match event {
+        Event::Loss(loss) => flow.on_loss(&loss),
+        Event::Ack(ack) => {
+            flow.on_ack(black_box(&ack));
+            black_box((flow.window(), flow.pacing_rate(), flow.slow_start_threshold(), flow.next_timer()));
+        }
+        Event::Sent(sent) => flow.on_sent(black_box(&sent)),
+    })
+}
+
+/// The same through the ABI.
+fn abi(scheme: &str) -> f64 {
+    let name = CString::new(scheme).expect("a name");
+    let facts = ccarena_facts {
+        abi: CCARENA_ABI,
+        mss_bytes: 1448,
+        initial_window_packets: 10,
+        header_bytes: 52,
+        reports: REPORTS,
+        flags: 0,
+        now_ns: 0,
+        seed: 0,
+        weight: 0.0,
+        desired_bps: 0.0,
+        required_min_bps: 0.0,
+        required_max_bps: 0.0,
+        reserved: [0; 4],
+    };
+    let (mut flow, mut out) = (ptr::null_mut(), Aligned([0; layout::CONTROL_BYTES]));
+    // SAFETY: all pointers are to what is above.
+    let made = unsafe { ccarena_create(name.as_ptr(), ptr::null(), 0, &facts, &mut flow, ptr::null_mut(), 0) };
+    assert_eq!(made, CCARENA_OK);
+    let answers: *mut cc_control = out.0.as_mut_ptr().cast();
+    let taken = timed(|event| {
+        // SAFETY: the flow is not freed yet, and events are aligned as the structs are.
+        let code = unsafe {
+            match event {
+                Event::Loss(loss) => ccarena_on_loss(flow, Aligned(layout::loss(&loss)).0.as_ptr().cast(), answers),
+                Event::Ack(ack) => {
+                    ccarena_on_ack(flow, black_box(Aligned(layout::ack(&ack))).0.as_ptr().cast(), black_box(answers))
+                }
+                Event::Sent(sent) => {
+                    let event = black_box(Aligned(layout::sent(&sent)));
+                    ccarena_on_sent(flow, event.0.as_ptr().cast(), sent.number, ptr::null_mut())
+                }
+            }
+        };
+        assert_eq!(code, CCARENA_OK);
+    });
+    // SAFETY: it is not used any more.
+    unsafe { ccarena_free(flow) };
+    taken
+}
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures wall-clock time")]
+fn timed(on_event: impl FnMut(Event)) -> f64 {
+    let start = std::time::Instant::now();
+    events(ACKS, on_event);
+    start.elapsed().as_nanos() as f64 / ACKS as f64
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn main() {
+    println!("{:<10} {:>12} {:>12} {:>12}", "scheme", "native, ns", "ABI, ns", "more, ns");
+    for scheme in ["fixed", "cubic", "bbr", "pilot"] {
+        let pairs: Vec<(f64, f64)> = (0..ROUNDS).map(|_| (native(scheme), abi(scheme))).collect();
+        let of = |part: fn(&(f64, f64)) -> f64| median(pairs.iter().map(part).collect());
+        println!("{scheme:<10} {:>12.1} {:>12.1} {:>12.1}", of(|p| p.0), of(|p| p.1), of(|p| p.1 - p.0));
+    }
+}

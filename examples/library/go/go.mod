@@ -1,0 +1,3 @@
+module ccarena.example/host
+
+go 1.21

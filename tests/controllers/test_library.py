@@ -1,0 +1,98 @@
+"""The C ABI from C, C++ and Go: examples compile without a warning, run under sanitizers and fill their link."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples/library"
+HEADERS = ROOT / "ccarena/controllers"
+PAGE = (ROOT / "docs/library.md").read_text()
+POLICY = ROOT / "ccarena/hyvar/policies/hyvar.safetensors"
+FLAGS = ["-Wall", "-Wextra", "-Werror", "-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+SYSTEM = ["-lpthread", "-ldl", "-lm"]
+
+
+@pytest.fixture(scope="module")
+def library() -> Path:
+    """Returns the folder of libccarena: cargo builds it for the tests of the crate, too."""
+    folder = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "checked/deps"
+    if not all((folder / name).exists() for name in ("libccarena.a", "libccarena.so")):
+        pytest.skip("libccarena is not built; cargo test -p ccarena-ffi --profile checked --no-run builds it")
+    return folder
+
+
+def compiler(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"{name} is not installed")
+    return found
+
+
+def run(command: list[str | Path], **environment: str) -> str:
+    """Runs `command`, and returns what it printed."""
+    done = subprocess.run(
+        command, env={**os.environ, **environment}, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def check(said: str, *names: str) -> None:
+    """Checks that each flow has filled the link of 20 Mbit/s."""
+    rates = dict(re.findall(r"^(.*): ([\d.]+) Mbit/s, ", said, flags=re.M))
+    assert list(rates) == list(names)
+    for name, mbps in rates.items():
+        assert 16.0 < float(mbps) <= 20.0, f"{name}: {mbps} Mbit/s"
+
+
+def test_c_by_the_static_library(library: Path, tmp_path: Path) -> None:
+    program = tmp_path / "host"
+    linked = [library / "libccarena.a", *SYSTEM]
+    run([compiler("cc"), "-std=c99", *FLAGS, "-I", HEADERS, EXAMPLES / "host.c", *linked, "-o", program])
+    check(run([program, POLICY]), "cubic", "cubic, no HyStart", str(POLICY))
+    wrong = subprocess.run([program, HEADERS / "ccarena.h"], capture_output=True, text=True, check=False)
+    assert wrong.returncode == 1
+    assert "artifact: " in wrong.stdout
+
+
+def test_cpp_by_the_shared_library(library: Path, tmp_path: Path) -> None:
+    program = tmp_path / "host"
+    linked = ["-L", library, "-lccarena", f"-Wl,-rpath,{library}"]
+    run([compiler("c++"), "-std=c++17", *FLAGS, "-I", HEADERS, EXAMPLES / "host.cpp", *linked, "-o", program])
+    check(run([program, POLICY]), "bbr", str(POLICY))
+
+
+def test_go_by_cgo(library: Path, tmp_path: Path) -> None:
+    program = tmp_path / "host"
+    # The static library has a name of its own in a folder of its own, else the linker takes the shared one.
+    (tmp_path / "libccarena.a").symlink_to(library / "libccarena.a")
+    run(
+        [compiler("go"), "build", "-C", EXAMPLES / "go", "-o", program],
+        CGO_ENABLED="1",
+        CGO_CFLAGS=f"-I{HEADERS} -I{EXAMPLES}",
+        CGO_LDFLAGS=" ".join([f"-L{tmp_path}", "-lccarena", *SYSTEM]),
+        GOFLAGS="-mod=mod",
+    )
+    check(run([program, POLICY]), "cubic", str(POLICY))
+
+
+def test_the_pages_c_compiles_and_runs(library: Path, tmp_path: Path) -> None:
+    (code,) = re.findall(r"^```c\n(.*?)^```$", PAGE, flags=re.S | re.M)
+    source, program = tmp_path / "host.c", tmp_path / "host"
+    source.write_text(code)
+    linked = [library / "libccarena.a", *SYSTEM]
+    run([compiler("cc"), "-std=c99", *FLAGS, "-I", HEADERS, source, *linked, "-o", program])
+    assert run([program]) == "window 15928 bytes\n"
+
+
+def test_without_policies_the_crate_depends_on_two_small_ones() -> None:
+    command = [compiler("cargo"), "tree", "-p", "ccarena-cc", "--no-default-features", "-e", "normal", "--offline"]
+    said = run([*command, "--depth", "1", "--prefix", "none", "--format", "{p}"])
+    assert [line.split()[0] for line in said.splitlines()] == ["ccarena-cc", "strsim", "thiserror"]
