@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ccarena.core.files import check_writable
 from ccarena.core.outputs import folder, kept
@@ -15,7 +16,10 @@ from ccarena.core.terminal import command_line, print_table, progress_bar, show_
 from ccarena.errors import CcarenaError, ConfigError
 from ccarena.scenarios.entrants import GRAMMAR
 
-__all__ = ["add_parser", "run"]
+if TYPE_CHECKING:
+    from ccarena.scenarios.one_run import Run
+
+__all__ = ["add_parser", "address_of", "run"]
 
 PORT = 4433
 MADE = "page.html, tables and runs"
@@ -85,9 +89,6 @@ def _serve(args: argparse.Namespace) -> int:
 def _send(args: argparse.Namespace) -> int:
     from ccarena.remote import token
     from ccarena.remote.run import measure, plan
-    from ccarena.scenarios.one_run import Run
-    from ccarena.scenarios.results import Results
-    from ccarena.scenarios.tables import notes, table_of
 
     secret = token.read(args.token)
     planned = plan(args.scenario, args.entrants, args.repeats, args.duration_s, args.order_seed)
@@ -95,7 +96,7 @@ def _send(args: argparse.Namespace) -> int:
     if records.is_dir() and any(records.glob("*.npz")):
         raise ConfigError(f"{args.out}: holds measured runs; give another folder with --out, or remove it")
     check_writable(records)
-    address = args.remote if _has_port(args.remote) else f"{args.remote}:{PORT}"
+    address = address_of(args.remote)
     runs: list[Run] = []
     ended: BaseException | None = None
     try:
@@ -106,28 +107,39 @@ def _send(args: argparse.Namespace) -> int:
     except (CcarenaError, KeyboardInterrupt) as error:
         ended = error
     if runs:
-        results = Results(tuple(runs))
-        results.write(args.out, title=args.scenario.name, repeat=[command_line(args)])
-        for entrant in dict.fromkeys(each.axes.get("entrant") for each in runs):
-            mine = [each for each in runs if each.axes.get("entrant") == entrant]
-            print_table(f"{args.scenario} to {address}: {len(mine)} runs", *table_of(mine), left=3)
-        for note in notes(runs):
-            print(f"WARNING: {note}")
-        print(_clocks(runs))
-        print(f"wrote {MADE} to {args.out}; `ccarena fit {args.out}` makes a scenario of the path")
-        show_page(args.out / "page.html")
+        _show(args, runs, address)
     if ended is not None:
         done = f"{len(runs)} of {len(planned)} runs were made" + (f" and are in {args.out}" if runs else "")
         raise type(ended)(f"{ended}; {done}" if str(ended) else f"interrupted; {done}")
     return 0
 
 
-def _has_port(remote: str) -> bool:
-    """Returns whether the text ends in a port; an IPv6 address with one stands in brackets."""
-    return remote.rpartition("]")[2].count(":") == 1
+def _show(args: argparse.Namespace, runs: Sequence[Run], address: str) -> None:
+    """Writes and prints what the runs gave."""
+    from ccarena.scenarios.results import Results
+    from ccarena.scenarios.tables import notes, table_of
+
+    Results(tuple(runs)).write(args.out, title=args.scenario.name, repeat=[command_line(args)])
+    for entrant in dict.fromkeys(each.axes.get("entrant") for each in runs):
+        mine = [each for each in runs if each.axes.get("entrant") == entrant]
+        print_table(f"{args.scenario} to {address}: {len(mine)} runs", *table_of(mine), left=3)
+    for note in notes(runs):
+        print(f"WARNING: {note}")
+    print(_clocks(runs))
+    print(f"wrote {MADE} to {args.out}; `ccarena fit {args.out}` makes a scenario of the path")
+    show_page(args.out / "page.html")
 
 
-def _clocks(runs: Any) -> str:
+def address_of(text: str) -> str:
+    """Returns `HOST:PORT` of `HOST[:PORT]`; an IPv6 address with a port stands in brackets."""
+    _, bracket, port = text.rpartition("]")
+    if bracket:
+        return text if port else f"{text}:{PORT}"
+    colons = text.count(":")
+    return text if colons == 1 else f"[{text}]:{PORT}" if colons else f"{text}:{PORT}"
+
+
+def _clocks(runs: Sequence[Run]) -> str:
     """Returns a sentence on how well the clocks of both machines are known to agree."""
     paths = [each.result["path"] for each in runs]
     one_way_ms = [path["one_way_ms"] for path in paths]

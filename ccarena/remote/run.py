@@ -110,14 +110,17 @@ def measure(planned: Sequence[Planned], address: str, token: str, folder: Path |
         except CcarenaError as error:
             raise type(error)(f"run {number + 1} of {len(planned)}: {error}") from error
         seed = int(document["seed"])
-        run = Run(name, seed, REMOTE.name, _with_rtts(checked(document), result), result, axes)
+        run = Run(name, seed, REMOTE.name, _with_delays(checked(document), result), result, axes)
         if folder is not None:
             records.save(folder / f"{number:04}.npz", run, document)
         yield run
 
 
-def _with_rtts(document: dict[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the document with the least RTT that each flow measured as its base RTT, unless it says one."""
+def _with_delays(document: dict[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the document with what was measured: the path's least one-way delay, and the least RTT of each flow as
+    its base RTT, unless it says one.
+    """
+    document["links"][0]["delay_ms"] = max(0.0, result["path"]["one_way_ms"])
     for flow, measured in zip(flows_of(document), result["flows"], strict=True):
         if not flow.get("base_rtt_ms"):
             flow["base_rtt_ms"] = measured["rtt_min_ms"] or 0.0

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from ccarena.core.files import replacing
 from ccarena.errors import ConfigError
+from ccarena.scenarios.backends import SIM
 from ccarena.scenarios.one_run import Run
 from ccarena.scenarios.packets import transmissions
 
@@ -96,8 +97,12 @@ class _Segments:
 def write(run: Run, path: str | os.PathLike[str]) -> Path:
     """Writes the run's packets in the order of their times, and returns the path.
 
-    Raises ConfigError if no packets were recorded or the file cannot be written.
+    Raises ConfigError if the run is not simulated, no packets were recorded or the file cannot be written.
     """
+    if run.backend != SIM:
+        raise ConfigError(
+            f"{run.scenario}: captures are made of simulated runs; on {run.backend} tcpdump captures the real packets"
+        )
     target = Path(path)
     groups = [group for index in range(len(run.result["flows"])) for group in _of_flow(run, index)]
     time_ns = np.concatenate([group.time_ns for group in groups] or [np.zeros(0, np.int64)])

@@ -19,9 +19,10 @@ import pytest
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: runs between machines not tested (run make)")
 
 from ccarena import cli
-from ccarena.errors import MachineError, ScenarioError
+from ccarena.errors import ConfigError, MachineError, ScenarioError
 from ccarena.remote import records
 from ccarena.remote.run import run_scenario
+from ccarena.scenarios.results import Results
 from tests.remote.conftest import Server
 
 pytestmark = [pytest.mark.alone, pytest.mark.linux]
@@ -84,6 +85,11 @@ def test_the_command_keeps_each_run_and_makes_tables(
     runs = [run for run, _ in records.load_folder(out)]
     assert [run.seed for run in runs] == [1, 1, 2, 2]
     assert {run.axes["entrant"] for run in runs[:2]} == {run.axes["entrant"] for run in runs[2:]} == {"cubic", "bbr"}
+    for run in runs:
+        assert run.document["links"][0]["delay_ms"] == max(0.0, run.result["path"]["one_way_ms"])
+    with pytest.raises(ConfigError, match="on remote tcpdump captures the real packets"):
+        Results(tuple(runs)).pcap(tmp_path / "x.pcap")
+    assert set(Results(tuple(runs)).packets()["fate"]) <= {"delivered", "lost", "under way"}
     rows = (out / "flows.csv").read_text().splitlines()
     assert len(rows) == 5 and "remote" in rows[1] and (out / "page.html").is_file()
     assert cli.main(words) == 2
@@ -114,6 +120,14 @@ def test_what_goes_wrong_says_why(serve: Serve, secret: str) -> None:
     assert "expected HOST:PORT" in refused(steady(), "no such host:1")
     # After all of that it serves.
     assert run_scenario(steady(0.2), address=server.address, token=secret)["flows"][0]["delivered_bytes"] > 0
+
+
+def test_ipv6_has_longer_headers(serve: Serve, secret: str) -> None:
+    if not socket.has_ipv6 or not Path("/proc/net/if_inet6").read_text():
+        pytest.skip("NO IPV6 HERE: runs between machines over IPv6 not tested")
+    server = serve(address="[::1]:0")
+    result = run_scenario(steady(0.3, app={"type": "bulk"}), address=server.address, token=secret)
+    assert int(result["flows"][0]["transmissions"]["bytes"].max()) == 1472 + 40 + 8
 
 
 def test_one_run_at_a_time(serve: Serve, secret: str) -> None:

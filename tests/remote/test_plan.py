@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: runs between machines not planned (run make)")
 
+from ccarena.commands.remote import address_of
 from ccarena.errors import ConfigError, ScenarioError
 from ccarena.remote.run import PATH, Planned, plan
 
@@ -56,3 +57,17 @@ def test_what_cannot_run_is_refused_before_anything_runs(file: Path) -> None:
     file.write_text("flows:\n  - {skeme: cubic}\n")
     with pytest.raises(ScenarioError, match=r"two.yaml: flows\[0\]"):
         plan(file, [], 1, None, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("host", "host:4433"),
+        ("192.0.2.1:5000", "192.0.2.1:5000"),
+        ("2001:db8::1", "[2001:db8::1]:4433"),
+        ("[2001:db8::1]", "[2001:db8::1]:4433"),
+        ("[2001:db8::1]:5000", "[2001:db8::1]:5000"),
+    ],
+)
+def test_a_port_may_be_missing(text: str, address: str) -> None:
+    assert address_of(text) == address
