@@ -46,6 +46,7 @@ __all__ = [
     "failed",
     "failure",
     "find",
+    "of_result",
     "refusal",
     "simulate",
     "time_needed",
@@ -142,12 +143,17 @@ REMOTE = Backend(
 
 
 def find(name: str) -> Backend:
-    """Returns the backend called `name`. Raises ConfigError if there is none."""
+    """Returns the backend called `name`, which runs on this machine alone. Raises ConfigError if there is none."""
     if name == REMOTE.name:
-        return REMOTE
+        raise ConfigError(f'backend "{name}" needs a second machine: use `ccarena remote run` (docs/remote.md)')
     if name not in BACKENDS:
         raise ConfigError(f'unknown backend "{name}"{did_you_mean(name, BACKENDS)}')
     return BACKENDS[name]
+
+
+def of_result(name: str) -> Backend:
+    """Returns the backend that a result names, which may be `remote`. Raises ConfigError if there is none."""
+    return REMOTE if name == REMOTE.name else find(name)
 
 
 def refusal(name: str, flow: Mapping[str, Any]) -> str:
@@ -155,7 +161,7 @@ def refusal(name: str, flow: Mapping[str, Any]) -> str:
 
     A run may still refuse the flow, for a field of its scenario.
     """
-    backend, foreign, scheme = find(name), flow.get("foreign"), flow["scheme"]
+    backend, foreign, scheme = of_result(name), flow.get("foreign"), flow["scheme"]
     if foreign is not None:
         kind = foreign["type"]
         what = {"kernel": "a congestion control of the kernel's TCP", "bpf": "a BPF object for the kernel's TCP"}
@@ -234,7 +240,7 @@ def execute(document: Mapping[str, Any], name: str, **options: Any) -> dict[str,
 
     Raises ScenarioError, TraceError or PolicyError; in real time MachineError or RunnerError.
     """
-    module, _, function = find(name).run.partition(":")
+    module, _, function = of_result(name).run.partition(":")
     return dict(getattr(importlib.import_module(module), function)(document, **options))
 
 

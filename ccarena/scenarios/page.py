@@ -9,7 +9,7 @@ from ccarena.eval.measure.figure_text import UNKNOWN, heading
 from ccarena.eval.measure.table import FIGURES
 from ccarena.pages import Block, Callout, Choice, Code, Details, Figure, Items, Page, Section, Table, charts
 from ccarena.pages.over_time import Course, over_time
-from ccarena.scenarios.backends import find
+from ccarena.scenarios.backends import of_result
 from ccarena.scenarios.one_run import Run
 from ccarena.scenarios.over_time import MOST_LINES, binned
 from ccarena.scenarios.tables import (
@@ -73,7 +73,7 @@ def results_page(runs: Sequence[Run], title: str, repeat: Sequence[str] = ()) ->
         kind="scenarios",
         lead="What each flow of these scenarios got, and how the links' queues stood meanwhile.",
         facts={
-            "Backend": find(runs[0].backend).title,
+            "Backend": of_result(runs[0].backend).title,
             "Seeds": ", ".join(map(str, seeds)) if len(seeds) < 6 else f"{len(seeds)}, {seeds[0]} to {seeds[-1]}",
             "Runs": str(len(runs)),
         },

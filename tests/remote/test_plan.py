@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: runs between machines not planned (run make)")
 
+import ccarena
 from ccarena.commands.remote import address_of
 from ccarena.errors import ConfigError, ScenarioError
 from ccarena.remote.run import PATH, Planned, plan
@@ -51,6 +52,8 @@ def test_what_cannot_run_is_refused_before_anything_runs(file: Path) -> None:
         plan(file, ["kernel:cubic"], 1, None, 1)
     with pytest.raises(ConfigError, match=r"xcp routers have no place in the packets"):
         plan(file, ["xcp"], 1, None, 1)
+    with pytest.raises(ConfigError, match="needs a second machine: use `ccarena remote run`"):
+        ccarena.run({"flows": [{"scheme": "cubic"}]}, backend="remote")
     file.write_text("flows:\n  - {scheme: cubic}\n")
     with pytest.raises(ConfigError, match=r"does not use it; write \$\{entrant\}"):
         plan(file, NAMES, 1, None, 1)
