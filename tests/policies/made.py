@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,9 +52,13 @@ def continuous(scheme: str, spread: float, bias: float = 0.0, **provenance: Any)
 
 def constant(interface: Interface, action: float) -> Graph:
     """A network that answers `action`, whatever it observes."""
-    tensors = {
-        "weight": np.zeros((1, interface.observation_len), np.float32),
-        "bias": np.full(1, action, np.float32),
-    }
+    return linear(interface, {}, [action])
+
+
+def linear(interface: Interface, weights: Mapping[tuple[int, int], float], bias: Sequence[float]) -> Graph:
+    """A network of one layer; `weights` by output and entry of the observation, 0 elsewhere."""
+    weight = np.zeros((len(bias), interface.observation_len), np.float32)
+    for place, value in weights.items():
+        weight[place] = value
     node = Node("action", "linear", (OBSERVATION,), {"weight": "weight", "bias": "bias"})
-    return Graph(interface.observation_len, (node,), "action", tensors)
+    return Graph(interface.observation_len, (node,), "action", {"weight": weight, "bias": np.array(bias, np.float32)})

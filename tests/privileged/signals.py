@@ -43,8 +43,6 @@ class Flow:
     act: Mapping[str, Any]
     base: str
     action: float
-    kernel: bool = True
-    """A policy in the kernel can run it."""
     more: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the scenario's flow."""
     loss: float = 0.0
@@ -145,7 +143,7 @@ DERIVED: dict[str, tuple[dict[str, Any], Bound]] = {
 
 WINDOW = {"kind": "window", "bounds": [2, 200]}
 FLOWS = {
-    "rate": Flow({"kind": "rate", "bounds": [1, 50]}, "none", 10.0, kernel=False),
+    "rate": Flow({"kind": "rate", "bounds": [1, 50]}, "none", 10.0),
     "window": Flow(WINDOW, "acct", 60.0),
     "lossy": Flow(WINDOW, "acct", 60.0, loss=0.02, times=3.0),
     "idle": Flow(
@@ -208,7 +206,7 @@ def spec(name: str, backend: str) -> dict[str, Any]:
 
 def side_by_side(backend: str) -> list[list[str]]:
     """Flows by run. In the kernel one policy at a time has packets with ACCT's option."""
-    return [[name] for name, flow in FLOWS.items() if flow.kernel] if backend == "kernel" else [list(FLOWS)]
+    return [[name] for name in FLOWS] if backend == "kernel" else [list(FLOWS)]
 
 
 def scenario(names: list[str], backend: str, folder: Path) -> dict[str, Any]:

@@ -7,20 +7,24 @@ import shutil
 import socket
 import struct
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ccarena import cli
+from ccarena import _core, cli
 from ccarena.cc_kernel_bridge import bridge, policies
 from ccarena.core.learned_schemes import shipped_policies
 from ccarena.errors import MachineError
 from ccarena.policies import artifact
 from ccarena.policies.bpf_runtime import BpfRuntime
 from ccarena.policies.integer import IntegerPolicy
+from ccarena.policies.published import CONTROLLERS, spec_text
+from ccarena.policies.spec import Spec
 from ccarena.scenarios.entrants import find_policy
+from tests.policies.made import continuous
 from tests.privileged.controls import available
 
 pytestmark = pytest.mark.usefixtures("kernel", "free")
@@ -186,6 +190,42 @@ def test_programs_without_an_option_for_it_run_a_policy(tmp_path: Path) -> None:
         got.unlink()
         before, decisions = decisions, policies.stats("acct")[0].decisions
         assert decisions > before + 5
+
+
+def of_the_authors_size(name: str) -> artifact.Artifact:
+    """The published controller `name` with random weights; Aurora, which has none, with a small network."""
+    if name == "aurora":
+        return continuous("aurora", 0.05)
+    controller, rng = CONTROLLERS[name], np.random.default_rng(1)
+    tensors = {
+        each.name: abs(rng.normal(0, each.shape[-1] ** -0.5, each.shape)).astype(np.float32)
+        if each.name.endswith(".var")
+        else rng.normal(0, each.shape[-1] ** -0.5, each.shape).astype(np.float32)
+        for each in controller.wanted
+    }
+    interface = Spec.of(_core.learned(spec_text(name))).interface
+    return artifact.Artifact.of(controller.graph(tensors), interface)
+
+
+@pytest.mark.parametrize("name", ["aurora", "astraea", "indigo"])
+def test_published_controllers_decide_in_the_kernel(name: str, tmp_path: Path) -> None:
+    policy = tmp_path / f"{name}.safetensors"
+    of_the_authors_size(name).save(policy)
+    policies.load(str(policy), name)
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+        sock.connect(server.getsockname())
+        receiver, _ = server.accept()
+        with receiver:
+            for _ in range(50):
+                sock.sendall(bytes(1 << 16))
+                receiver.recv(1 << 16, socket.MSG_WAITALL)
+                time.sleep(0.005)
+        (stats,) = policies.stats(name)
+        (pacing,) = struct.unpack_from("=Q", sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 112), 104)
+    assert stats.decisions > 3 and stats.missed == 0
+    # The rate of its spec is 1 Gbit/s at most, far below the loopback's.
+    assert name != "aurora" or 12_500 <= pacing <= 125_000_000
 
 
 @pytest.mark.parametrize("name", shipped_policies())

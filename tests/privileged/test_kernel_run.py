@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from importlib.resources import files
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -18,16 +19,21 @@ import pytest
 
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: kernel TCP is not tested (run make)")
 
+from ccarena import _core
 from ccarena.cc_kernel_bridge.run import Runner, run_scenario
 from ccarena.core.learned_schemes import shipped_policies
 from ccarena.errors import PolicyError, RunnerError, ScenarioError, TraceError
 from ccarena.eval.measure.packet_log import PacketLog
 from ccarena.policies import artifact
+from ccarena.policies.artifact import Artifact
+from ccarena.policies.published import spec_text
+from ccarena.policies.spec import Spec
 from ccarena.scenarios.backends import simulate
 from ccarena.scenarios.entrants import find_policy
 from ccarena.scenarios.run import run
 from ccarena.scenarios.tables import flow_rows
 from tests.envs.acct import REPORT_FIELDS
+from tests.policies.made import constant, linear
 from tests.privileged import controls
 from tests.run_figures import figures_of
 
@@ -70,6 +76,30 @@ def test_policies_think_in_the_kernel_as_they_do_in_user_space() -> None:
             decisions = (flow["decisions"], as_daemon["decisions"])
             assert min(decisions) > 10 and max(decisions) < 2 * min(decisions), flow["name"]
             assert flow["delivered_bytes"] == pytest.approx(as_daemon["delivered_bytes"], rel=0.25), flow["name"]
+
+
+def test_rates_timers_and_windows_without_a_base_do_in_the_kernel_what_they_do_in_the_simulator(tmp_path: Path) -> None:
+    texts = {name: spec_text(name) for name in ("astraea", "indigo")}
+    texts["aurora"] = files("ccarena.aurora").joinpath("spec.json").read_text()
+    document = scenario(seconds=3.0)
+    [link] = document["links"]
+    flows = []
+    for name, text in texts.items():
+        interface = Spec.of(_core.learned(text)).interface
+        if name == "indigo":
+            # Ten segments more, or half of the window where the queue delays by 10 ms.
+            graph = linear(interface, {(0, 0): 1.0}, [0.0, -1.0, -1.0, 0.05, -1.0])
+        else:
+            graph = constant(interface, {"astraea": 0.2, "aurora": 0.5}[name])
+        policy = tmp_path / f"{name}.safetensors"
+        Artifact.of(graph, interface).save(policy)
+        flows.append({"scheme": json.loads(text), "policy": str(policy), "name": name, "path": [name]})
+    document |= {"links": [{**link, "name": name} for name in texts], "flows": flows, "record": {}}
+    there, expected = run_scenario(document, in_kernel=True), simulate(document)
+    assert there["machine"]["reports"] == 0
+    for flow, simulated in zip(there["flows"], expected["flows"], strict=True):
+        assert flow["decisions"] == pytest.approx(simulated["decisions"], rel=0.1), flow["name"]
+        assert flow["delivered_bytes"] == pytest.approx(simulated["delivered_bytes"], rel=0.1), flow["name"]
 
 
 @pytest.mark.parametrize("name", shipped_policies())

@@ -1,6 +1,9 @@
 //! `ccarena_image.h` and `ccarena_cc::policy::kernel` lay an image out alike, and name the same parts.
 #![allow(clippy::unwrap_used, reason = "a test that fails panics; clippy.toml exempts test functions, not helpers")]
 
+#[path = "common/untrained.rs"]
+mod common;
+
 use std::env;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -12,6 +15,8 @@ use ccarena_cc::policy::Policy;
 use ccarena_cc::policy::kernel::{self, ImageError, ImageOptions};
 use ccarena_cc::{Backend, Rate};
 use ccarena_kernel::policies::replay::TRIAL_BYTES;
+use common::untrained;
+use serde_json::{Value, json};
 
 fn options() -> ImageOptions {
     ImageOptions {
@@ -38,7 +43,7 @@ fn the_header_says_where_things_are() {
     c.push_str("#include \"policy.h\"\n");
     writeln!(c, "_Static_assert(sizeof(struct image) == {}, \"image\");", kernel::BYTES).unwrap();
     writeln!(c, "_Static_assert(sizeof(struct trial) == {TRIAL_BYTES}, \"trial\");").unwrap();
-    writeln!(c, "_Static_assert(sizeof(struct stats) == 23 * 8, \"stats\");").unwrap();
+    writeln!(c, "_Static_assert(sizeof(struct stats) == 26 * 8, \"stats\");").unwrap();
     writeln!(c, "_Static_assert(offsetof(struct image, generation) == {}, \"\");", kernel::GENERATION_AT).unwrap();
     writeln!(c, "_Static_assert(IMAGE_VERSION == {}, \"version\");", kernel::VERSION).unwrap();
     for (field, at) in [
@@ -46,7 +51,7 @@ fn the_header_says_where_things_are() {
         ("scheme", 48),
         ("spec", 112),
         ("label", 136),
-        ("columns_length", 632),
+        ("columns_length", kernel::NETWORK_AT),
         ("reports_length", kernel::REPORTS_AT),
     ] {
         writeln!(c, "_Static_assert(offsetof(struct image, {field}) == {at}, \"{field}\");").unwrap();
@@ -62,17 +67,31 @@ fn the_header_says_where_things_are() {
         ("CONSTANTS", kernel::CONSTANTS),
         ("WEIGHTS", kernel::WEIGHTS),
         ("OPTIONS", kernel::OPTIONS),
+        ("DERIVED", kernel::DERIVED),
         ("SLACK", kernel::SLACK),
     ] {
         writeln!(c, "_Static_assert(IMAGE_{name} == {length}, \"{name}\");").unwrap();
     }
-    for (prefix, names) in [("CLOCK", kernel::CLOCKS), ("ACT", kernel::ACTUATORS), ("SIGNAL", kernel::SIGNALS)] {
+    for (prefix, names) in [
+        ("CLOCK", kernel::CLOCKS),
+        ("ACT", kernel::ACTUATORS),
+        ("SIGNAL", kernel::SIGNALS),
+        ("DERIVED", kernel::DERIVATIONS),
+    ] {
         for (number, name) in names.iter().enumerate() {
             let name = name.replace("MBps", "MBYTEPS").to_uppercase();
             writeln!(c, "_Static_assert({prefix}_{name} == {number}, \"{name}\");").unwrap();
         }
     }
-    writeln!(c, "_Static_assert(SIGNALS == {}, \"\");", kernel::SIGNALS.len()).unwrap();
+    for (what, names) in [
+        ("CLOCKS", kernel::CLOCKS),
+        ("ACTUATORS", kernel::ACTUATORS),
+        ("BASES", kernel::BASES),
+        ("SIGNALS", kernel::SIGNALS),
+        ("DERIVATIONS", kernel::DERIVATIONS),
+    ] {
+        writeln!(c, "_Static_assert({what} == {}, \"{what}\");", names.len()).unwrap();
+    }
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let clang = env::var_os("CLANG").unwrap_or_else(|| "clang".into());
     let mut child = Command::new(clang)
@@ -134,4 +153,38 @@ fn a_parameter_that_cannot_be_had_is_named() {
     assert!(with("alpha", 99.0).to_string().contains("expected 1 to 10"));
     let params = [("alpha".to_string(), 2.0)].into();
     assert!(kernel::write(&shipped("hyvar"), &ImageOptions { params, ..options() }).is_ok());
+}
+
+fn i32_at(image: &[u8], at: usize) -> i32 {
+    i32::from_le_bytes(image[at..at + 4].try_into().unwrap())
+}
+
+fn f64_at(image: &[u8], at: usize) -> f64 {
+    i64::from_le_bytes(image[at..at + 8].try_into().unwrap()) as f64 / f64::from(1 << 20)
+}
+
+#[test]
+fn an_image_has_the_guard_of_its_policy() {
+    let spec = |act: Value| {
+        json!({
+            "learned": 1, "name": "tried", "clock": "window", "observe": {"signals": ["rtt_ratio", "loss_ratio"]},
+            "act": act, "base": "none", "report": ["rtt_ms"],
+        })
+        .to_string()
+    };
+    let guard = |low: f32, high: f32| json!({"observation": {"low": [1, null], "high": [3, 0.5]}, "action": {"low": [low], "high": [high]}});
+    let image = |act: Value, guard: Value| kernel::write(&untrained(&spec(act), 1, &guard), &options()).unwrap();
+    let bounds = json!({"kind": "window", "bounds": [2, 200]});
+    let (free, held) = (image(bounds.clone(), Value::Null), image(bounds, guard(10.0, 50.0)));
+    let (low, high) = (kernel::NETWORK_AT + 32, kernel::NETWORK_AT + 36);
+    assert_eq!(i32_at(&held, low), 5 * i32_at(&free, low));
+    assert_eq!(4 * i32_at(&held, high), i32_at(&free, high));
+    assert!(kernel::about(&held).observed && !kernel::about(&free).observed);
+    let observed = kernel::REPORTS_AT + 8 + kernel::COLUMNS * 48;
+    let entries = [0, 8, 24].map(|offset| f64_at(&held, observed + offset));
+    assert!(entries.iter().zip([1.0, 3.0, 0.5]).all(|(x, y)| (x - y).abs() < 1e-9), "{entries:?}");
+    let levels = image(json!({"kind": "window", "levels": [5, 10, 50, 100]}), guard(10.0, 50.0));
+    let actions = kernel::NETWORK_AT + 40 + kernel::PARTS * 8;
+    let actions = [0, 8, 16, 24].map(|offset| f64_at(&levels, actions + offset));
+    assert!(actions.iter().zip([10.0, 10.0, 50.0, 50.0]).all(|(x, y)| (x - y).abs() < 1e-9), "{actions:?}");
 }

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::Spec;
+use super::actuators::Op;
+use super::derived::{Derivation, Expr, Flat, Raw};
 use super::number::Number;
-use super::spec::{BaseSpec, Item, Source};
+use super::spec::{ActuatorSpec, BaseSpec, Item, Source};
 use crate::build_error::BuildError;
 use crate::scheme::check_params;
 
@@ -40,6 +42,8 @@ pub struct Series {
     pub live: bool,
     /// Flag that it is measured over another stretch than the period.
     pub windowed: bool,
+    /// Place among [`Resolved::derived`] of a derived signal that is observed.
+    pub derived: Option<usize>,
 }
 
 /// See the module.
@@ -53,12 +57,31 @@ pub struct Resolved {
     pub base: Piece,
     /// An action counts only when one was asked for.
     pub relative: bool,
+    /// Actions move the rate.
+    pub by_rate: bool,
+    /// Operations of an actuator that takes them.
+    pub ops: Vec<Op>,
+    /// Derived signals of the observation.
+    pub derived: Flat<Piece>,
     /// The time before the first decision is special.
     pub starts: bool,
     /// Observed series.
     pub observe: Vec<Series>,
     /// The reported series, one value each, at their places in the report.
     pub report: Vec<Series>,
+}
+
+impl Resolved {
+    /// Returns whether the signal `name` is observed, reported or part of a derived one.
+    #[must_use]
+    pub fn measures(&self, name: &str) -> bool {
+        let derived = self.derived.values.iter().filter_map(|value| match &value.derivation {
+            Derivation::Signal(piece) => Some(piece),
+            _ => None,
+        });
+        let series = self.observe.iter().chain(&self.report).map(|series| &series.piece);
+        series.chain(derived).any(|piece| piece.name == name)
+    }
 }
 
 impl Spec {
@@ -75,18 +98,22 @@ impl Spec {
             let options = options.iter().map(|n| n.resolve(&values)).collect();
             Piece { kind, name, label: label.into(), options }
         };
-        let series = |items: &[Item]| {
-            let (mut all, mut at) = (Vec::new(), 0);
+        let signal = |raw: &Raw| piece("signal", raw.signal.name, raw.signal.name, &raw.options);
+        let exprs: Vec<&Expr> = self.observe.iter().filter_map(Item::derived).collect();
+        let (derived, places) = Flat::new(&exprs, &signal);
+        let series = |items: &[Item], places: &[usize]| {
+            let (mut all, mut at, mut places) = (Vec::new(), 0, places.iter().copied());
             for item in items {
                 let piece = match &item.source {
-                    Source::Signal(raw) => piece("signal", raw.signal.name, &item.name, &raw.options),
+                    Source::Signal(raw) => Piece { label: item.name.clone(), ..signal(raw) },
                     Source::Derived(expr) => piece("signal", expr.form(), &item.name, &[]),
                 };
+                let derived = item.derived().and_then(|_| places.next());
                 let windowed = matches!(&item.source, Source::Signal(raw) if raw.signal.is_windowed())
                     && piece.options[..2].iter().any(|x| *x > 0.0);
                 for channel in 0..item.channels().len().max(1) {
                     let ((low, high), length, live) = (item.bounds(), item.history, item.is_live());
-                    all.push(Series { piece: piece.clone(), channel, low, high, at, length, live, windowed });
+                    all.push(Series { piece: piece.clone(), channel, low, high, at, length, live, windowed, derived });
                     at += item.history;
                 }
             }
@@ -106,9 +133,12 @@ impl Spec {
             actuator,
             base,
             relative: self.actuators.iter().any(|a| a.entry.relative),
+            by_rate: self.moves_rate(),
+            ops: self.actuators.iter().flat_map(ActuatorSpec::ops).collect(),
             starts: self.start.is_some(),
-            observe: series(&self.observe),
-            report: series(&self.report),
+            observe: series(&self.observe, &places),
+            report: series(&self.report, &[]),
+            derived,
         })
     }
 }

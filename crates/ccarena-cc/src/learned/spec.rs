@@ -7,7 +7,7 @@ mod measured;
 mod over;
 mod write;
 
-use self::acting::ActuatorSpec;
+pub(super) use self::acting::ActuatorSpec;
 pub use self::items::STANDARD_REPORT;
 pub(super) use self::items::{Item, Source};
 use self::items::{Reader, SIGNALS_EXPECTED};
@@ -202,6 +202,11 @@ impl Spec {
         self.observe.iter().chain(self.report.iter().filter(move |_| reported))
     }
 
+    /// Actions move the rate.
+    pub(super) fn moves_rate(&self) -> bool {
+        self.actuators.iter().any(|actuator| actuator.entry.lever == Lever::Rate)
+    }
+
     /// A controller of the scheme, missing parameters at their defaults.
     ///
     /// # Errors
@@ -244,8 +249,7 @@ impl Spec {
             requirement: config.requirement,
             params: values.clone(),
         };
-        let by_rate = self.actuators.iter().any(|actuator| actuator.entry.lever == Lever::Rate);
-        self.base.build(config, &values, by_rate, plan)
+        self.base.build(config, &values, self.moves_rate(), plan)
     }
 }
 

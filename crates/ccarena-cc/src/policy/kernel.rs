@@ -9,11 +9,18 @@ use std::fmt::Write as _;
 
 use sha2::{Digest, Sha256};
 
+mod derived;
+mod names;
+
+pub use self::names::{ACTUATORS, BASES, CLOCKS, DERIVATIONS, SIGNALS};
 use super::Policy;
 use super::error::PolicyError;
+use super::guard::Guard;
 use super::integer::Program;
+use super::observed::Observed;
 use crate::backends::{Backend, Unmeasured};
 use crate::build_error::BuildError;
+use crate::learned::actuators::Op;
 use crate::learned::resolved::{Piece, Resolved, Series};
 use crate::types::Rate;
 
@@ -21,57 +28,8 @@ use crate::types::Rate;
 pub const HEADER: &str = include_str!("kernel/ccarena_image.h");
 
 /// Version of the layout: another number in a file means that another version exported it.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 const MAGIC: u64 = u64::from_le_bytes(*b"CCCAIMA\0");
-
-/// Names that the program knows, in the order of the header's `enum`s.
-pub const CLOCKS: &[&str] = &["window", "fixed", "rtt", "reasoner"];
-/// See [`CLOCKS`].
-pub const ACTUATORS: &[&str] = &["alpha", "window", "window_exp2"];
-/// See [`CLOCKS`].
-pub const BASES: &[&str] = &["acct", "cubic"];
-/// See [`CLOCKS`].
-pub const SIGNALS: &[&str] = &[
-    "throughput_mbps",
-    "throughput_max_mbps",
-    "throughput_ratio",
-    "throughput_per_rtt_mbps",
-    "throughput_per_rtt_MBps",
-    "delivery_ratio",
-    "delivered_bytes",
-    "acked_packets",
-    "send_rate_mbps",
-    "sent_packets",
-    "send_ratio",
-    "rtt_ms",
-    "rtt_min_ms",
-    "srtt_ms",
-    "rtt_or_min_ms",
-    "rtt_ratio",
-    "latency_ratio",
-    "srtt_ratio",
-    "queueing_delay_ms",
-    "delay_or_zero_ms",
-    "delay_ratio",
-    "rtt_gradient",
-    "loss_ratio",
-    "packet_loss_ratio",
-    "lost_packets",
-    "loss_rate_pps",
-    "loss_mbps",
-    "cwnd_packets",
-    "window_ratio",
-    "twnd_packets",
-    "target_ratio",
-    "advertised_mbps",
-    "zone",
-    "zone_index",
-    "last_action",
-    "action_before",
-    "interval_ms",
-    "interval_ratio",
-    "case",
-];
 
 /// Lengths of the image's arrays: `IMAGE_COLUMNS` and so on.
 pub const COLUMNS: usize = 64;
@@ -94,6 +52,8 @@ pub const WEIGHTS: usize = 65536;
 /// See [`COLUMNS`].
 pub const OPTIONS: usize = 16;
 /// See [`COLUMNS`].
+pub const DERIVED: usize = 64;
+/// See [`COLUMNS`].
 pub const SLACK: usize = 16;
 
 /// Numbers of a spec are multiples of 2^-20, and stay within 2^61 of them.
@@ -109,11 +69,19 @@ const LABEL_AT: usize = 136;
 /// Offset of the generation, which the loader of a live map increases.
 pub const GENERATION_AT: usize = 200;
 /// Offset of the network's sizes.
-const NETWORK_AT: usize = 632;
+pub const NETWORK_AT: usize = 648;
 /// The offset of the number of a report's columns.
 pub const REPORTS_AT: usize = NETWORK_AT + 40 + PARTS * 8 + ACTIONS * 8 + COLUMNS * 48;
 /// The whole.
-pub const BYTES: usize = 274_304 + 8 + COLUMNS * 48 + OBSERVATION * 16;
+pub const BYTES: usize = REPORTS_AT
+    + 8
+    + COLUMNS * 48
+    + OBSERVATION * 16
+    + DERIVED * 40
+    + ACTIONS * 16
+    + STEPS * 48
+    + (CONSTANTS + SLACK) * 8
+    + (WEIGHTS + SLACK) * 2;
 
 /// Options of an image besides the policy.
 #[derive(Clone, Debug)]
@@ -151,7 +119,7 @@ pub struct About {
     pub state: usize,
     /// Columns of a report; 0 if decisions are not reported.
     pub reports: usize,
-    /// The range of observations that training saw is known.
+    /// The box of a guard, or the range of observations that training saw, is known.
     pub observed: bool,
 }
 
@@ -357,22 +325,35 @@ pub fn write(policy: &Policy, options: &ImageOptions) -> Result<Vec<u8>, ImageEr
     }
     w.u32(spec.relative.into());
     w.u32(usize::from(!interface.actions.is_empty()));
+    w.u32(spec.by_rate.into());
+    w.u32(spec.measures("latency_gradient").into());
+    w.u32(spec.derived.by_ack);
+    w.u32(spec.derived.values.len());
     w.rows(&spec.clock.options, OPTIONS, 8, |w, x| w.raw(*x));
     w.rows(&actuator_options(&spec, &interface.bounds), OPTIONS, 8, |w, x| w.raw(*x));
     w.rows(&spec.base.options, OPTIONS, 8, |w, x| w.raw(*x));
     w.raw(if spec.actuator.name == "alpha" { spec.actuator.options[0] } else { 0.0 });
-    network(&mut w, program, spec.observe.len());
-    let actions: Vec<f64> = interface.actions.iter().map(|x| f64::from(*x)).collect();
-    w.rows(&actions, ACTIONS, 8, |w, x| w.raw(*x));
+    network(&mut w, program, spec.observe.len(), policy.guard());
+    w.rows(&held_actions(&interface.actions, policy.guard()), ACTIONS, 8, |w, x| w.raw((*x).into()));
     columns(&mut w, &spec.observe)?;
     w.u32(reports.len());
-    w.u32(policy.observed().is_some().into());
+    // A guard's box, or else what training saw.
+    let known = policy.guard().map(Guard::observation).or_else(|| policy.observed().map(Observed::bounds));
+    w.u32(known.is_some().into());
     columns(&mut w, reports)?;
     let unknown = [(f32::NEG_INFINITY, f32::INFINITY); OBSERVATION];
-    let observed = policy.observed().map_or(&unknown[..], |observed| observed.bounds());
-    w.rows(observed, OBSERVATION, 16, |w, (low, high)| {
+    w.rows(known.unwrap_or(&unknown), OBSERVATION, 16, |w, (low, high)| {
         w.raw((*low).into());
         w.raw((*high).into());
+    });
+    derived::write(&mut w, &spec.derived)?;
+    w.rows(&spec.ops, ACTIONS, 16, |w, op| {
+        let (factor, add) = match *op {
+            Op::Add(segments) => (1.0, segments),
+            Op::Multiply(factor) => (factor, 0.0),
+        };
+        w.raw(factor);
+        w.raw(add);
     });
     w.rows(&program.steps, STEPS, 48, |w, s| {
         for n in [s.op as usize, s.input, s.second, s.output, s.rows, s.inputs, s.outputs, s.weights, s.constants] {
@@ -391,29 +372,48 @@ pub fn write(policy: &Policy, options: &ImageOptions) -> Result<Vec<u8>, ImageEr
     Ok(bytes)
 }
 
-/// The image's, of an actuator: for window_exp2 the a that one unit of output stands for, and the window limit.
+/// The image's, of an actuator: for window_exp2 the a that one unit of output stands for, and the window limit; for
+/// window_factor the logarithm of the power, which is zero without one.
 fn actuator_options(spec: &Resolved, bounds: &[(f32, f32)]) -> Vec<f64> {
     match (spec.actuator.name, &spec.actuator.options[..], bounds) {
         ("window_exp2", [most, limit, ..], [(_, high)]) => vec![f64::from(*most as f32 / high), *limit],
+        ("window_factor", [delta, power, rest @ ..], _) => {
+            let (delta, log2) = if *power > 0.0 { (0.0, power.log2()) } else { (*delta, 0.0) };
+            [&[delta, log2], rest].concat()
+        }
         (_, options, _) => options.to_vec(),
     }
 }
 
 fn columns(w: &mut Writer, series: &[Series]) -> Result<(), ImageError> {
-    let signals = series.iter().map(|column| number_of(&column.piece, SIGNALS)).collect::<Result<Vec<_>, _>>()?;
+    // The number after those of the registry stands for a derived signal, whose place is then its channel.
+    let number = |column: &Series| match column.derived {
+        Some(place) => Ok((SIGNALS.len(), place)),
+        None => number_of(&column.piece, SIGNALS).map(|signal| (signal, column.channel)),
+    };
+    let signals = series.iter().map(number).collect::<Result<Vec<_>, _>>()?;
     let columns: Vec<_> = series.iter().zip(signals).collect();
-    w.rows(&columns, COLUMNS, 48, |w, (column, signal)| {
+    w.rows(&columns, COLUMNS, 48, |w, (column, (signal, channel))| {
         w.raw(column.low);
         w.raw(column.high);
         w.raw(column.piece.options.first().copied().unwrap_or(0.0));
-        for number in [*signal, column.channel, column.at, column.length, column.live.into(), 0] {
+        for number in [*signal, *channel, column.at, column.length, column.live.into(), 0] {
             w.u32(number);
         }
     });
     Ok(())
 }
 
-fn network(w: &mut Writer, program: &Program, columns: usize) {
+/// The values of discrete actions, each held to the guard's bound.
+fn held_actions(actions: &[f32], guard: Option<&Guard>) -> Vec<f32> {
+    let instead = guard.map_or(&[][..], Guard::instead);
+    let held = |(own, x): (usize, &f32)| {
+        instead.get(own).and_then(|index| actions.get(*index as usize)).copied().unwrap_or(*x)
+    };
+    actions.iter().enumerate().map(held).collect()
+}
+
+fn network(w: &mut Writer, program: &Program, columns: usize, guard: Option<&Guard>) {
     let (output, outputs) = program.output;
     for number in
         [columns, program.observation, program.state, program.next.len(), program.steps.len(), output, outputs]
@@ -422,8 +422,16 @@ fn network(w: &mut Writer, program: &Program, columns: usize) {
     }
     w.u32(program.output_bits as usize);
     let (low, high) = program.bounds.unwrap_or((i32::MIN, i32::MAX));
+    let unit = f64::from(program.output_bits).exp2();
+    let (least, most) = match guard.map(Guard::action) {
+        Some([(least, most)]) if program.bounds.is_some() => {
+            ((f64::from(*least) * unit).ceil() as i32, (f64::from(*most) * unit).floor() as i32)
+        }
+        _ => (low, high),
+    };
+    let low = low.max(least);
     w.i32(low);
-    w.i32(high);
+    w.i32(high.min(most).max(low));
     w.rows(&program.next, PARTS, 8, |w, (place, length)| {
         w.u32(*place);
         w.u32(*length);
@@ -434,6 +442,7 @@ fn check_sizes(program: &Program, spec: &Resolved, reports: &[Series]) -> Result
     for (what, found, most) in [
         ("columns of the report", reports.len(), COLUMNS),
         ("series of the observation", spec.observe.len(), COLUMNS),
+        ("values that signals are derived from", spec.derived.values.len(), DERIVED),
         ("numbers of the observation", program.observation, OBSERVATION),
         ("numbers that it remembers", program.state, STATE),
         ("states", program.next.len(), PARTS),

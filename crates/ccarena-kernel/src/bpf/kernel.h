@@ -174,6 +174,7 @@ struct ack_sample {
 } RELOCATED;
 
 struct rate_sample {
+	u64 prior_mstamp;
 	u32 prior_delivered;
 	s32 delivered;
 	long interval_us;

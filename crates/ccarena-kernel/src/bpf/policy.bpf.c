@@ -23,32 +23,9 @@ const volatile struct config config SEC(".rodata.config");
 #define CCARENA_IN_TURN(sum) asm volatile("" : "+r"(sum)::"memory")
 #define CCARENA_AT(i, length) ((i) & ((length) - 1))
 #include "policy.h"
+#include "policy_flow.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
-
-struct flow {
-	u64 first_acked; /* bytes_acked when the flow began */
-	u64 delivered_bytes;
-	u64 sent_bytes_seen;
-	u64 acked_ns;
-	u32 delivered_seen;
-	u32 lost_seen;
-	u32 sent_seen;
-	u32 prr_delivered;
-	u8 reduces; /* the window is on its way down */
-	u8 undone;
-	u8 paces; /* we have set sk_pacing_status */
-	u8 unused[5];
-	struct tally tally;
-	struct learned learned;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct flow);
-} flows SEC(".maps");
 
 struct image_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -149,9 +126,19 @@ static __always_inline bool over_cubic(struct flow *flow)
 
 static __always_inline u32 segments(struct flow *flow)
 {
-	u64 window = flow->learned.window >> WINDOW_BITS;
+	return min64(whole_window(&flow->learned), LARGEST_WINDOW);
+}
 
-	return window < 1 ? 1 : window < LARGEST_WINDOW ? window : LARGEST_WINDOW;
+/* The window stays as the policy set it, through recovery and timeouts. */
+static __always_inline bool owns_recovery(struct flow *flow)
+{
+	return flow->learned.base == BASE_NONE && !over_cubic(flow);
+}
+
+/* The window is on its way down. */
+static __always_inline bool reduces_in(struct flow *flow, u32 state)
+{
+	return reducing(state) && !owns_recovery(flow);
 }
 
 static __always_inline void open_policy(struct ccarena_policy *policy, const struct image *image)
@@ -253,7 +240,7 @@ static __always_inline void take_up(struct flow *flow, struct tcp_sock *tp, stru
 	struct learned *learned = &flow->learned;
 
 	learned_follow(learned, image);
-	learned->window = (u64)tp->snd_cwnd << WINDOW_BITS;
+	learned_adopt(learned, tp->snd_cwnd);
 	learned->mark = 0;
 	__builtin_memset(&learned->period, 0, sizeof(learned->period));
 	learned_start(learned, image, now);
@@ -304,7 +291,7 @@ static __always_inline void report(const struct learned *learned, const struct i
 		__sync_fetch_and_add(&stats->unreported, 1);
 }
 
-/* The present period ends, and the policy decides if the clock asks it. */
+/* The present period ends, and the policy decides if the clock asks it. What ACKs say of the flow is in `learned`. */
 static __noinline int end_period(struct sock *sk, struct flow *flow, u64 now)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -312,8 +299,8 @@ static __noinline int end_period(struct sock *sk, struct flow *flow, u64 now)
 	struct image *image = image_now();
 	struct stats *stats = stats_here();
 	u64 begun = bpf_ktime_get_ns(), spent;
+	struct measured *m = &flow->measured;
 	struct signal *signal;
-	struct measured m;
 	bool shadow = flow->tally.role == ROLE_SHADOW;
 	u32 before = tp->snd_cwnd, window;
 
@@ -323,8 +310,6 @@ static __noinline int end_period(struct sock *sk, struct flow *flow, u64 now)
 		end_record(&flow->tally, sk, learned->generation, ENDED_REPLACED, now);
 		learned_follow(learned, image);
 	}
-	learned->srtt_ns = (u64)tp->srtt_us * 125;
-	learned->mss = tp->mss_cache;
 	learned->advertised_kbps = image->desired_kbps;
 	if (config.option) {
 		signal = bpf_sk_storage_get(&signals, sk, 0, 0);
@@ -334,24 +319,21 @@ static __noinline int end_period(struct sock *sk, struct flow *flow, u64 now)
 	if (shadow && learned->base != BASE_OVER_CUBIC && flow->tally.decisions)
 		compare(flow, before, stats);
 	if (over_cubic(flow))
-		learned->window = (u64)before << WINDOW_BITS;
+		learned_adopt(learned, before);
 	__sync_fetch_and_add(&stats->periods, 1);
-	if (!learned_end(learned, image, &m, now)) {
+	if (!learned_end(learned, image, m, now)) {
 		__sync_fetch_and_add(&stats->cases[learned->reasoner.situation & 7], 1);
 		return 0;
 	}
 	__sync_fetch_and_add(&stats->cases[learned->reasoner.situation & 7], 1);
-	if (over_cubic(flow)) {
-		if (flow->reduces) {
-			before = tp->snd_ssthresh;
-			learned->window = (u64)before << WINDOW_BITS;
-		}
+	if (over_cubic(flow) && flow->reduces) {
+		before = tp->snd_ssthresh;
+		learned_adopt(learned, before);
 	}
-	if (learned->base == BASE_ACCT) {
-		__sync_fetch_and_add(&stats->zones[zone_of(learned, &m, ns_of(image->base_options[0])) & 3], 1);
-	}
+	if (learned->base == BASE_ACCT)
+		__sync_fetch_and_add(&stats->zones[zone_of(learned, m, ns_of(image->base_options[0])) & 3], 1);
 	report(learned, image, stats);
-	if (!decide(flow, image, &m, stats)) {
+	if (!decide(flow, image, m, stats)) {
 		__sync_fetch_and_add(&stats->guarded, 1);
 		return change_role(sk, flow, ROLE_GUARDED, ENDED_GUARD, now);
 	}
@@ -375,42 +357,20 @@ static __noinline int end_period(struct sock *sk, struct flow *flow, u64 now)
 	return 0;
 }
 
-/* Adds what an ACK says. */
-static __always_inline void measure(struct flow *flow, struct tcp_sock *tp, const struct rate_sample *rs)
+/* Signals that each ACK feeds. */
+static __noinline int feed(struct flow *flow)
 {
-	struct period *period = &flow->learned.period;
-	u32 mss = tp->mss_cache, delivered = tp->delivered, lost = tp->lost;
-	u64 bytes = tp->bytes_acked - flow->first_acked + (u64)tp->sacked_out * mss;
-	long rtt_us = rs->rtt_us;
+	struct image *image = image_now();
 
-	period->acked += delivered - flow->delivered_seen;
-	period->lost += lost - flow->lost_seen;
-	period->lost_bytes += (u64)(lost - flow->lost_seen) * mss;
-	period->sent += tp->data_segs_out - flow->sent_seen;
-	period->sent_bytes += tp->bytes_sent - flow->sent_bytes_seen;
-	flow->sent_seen = tp->data_segs_out;
-	flow->sent_bytes_seen = tp->bytes_sent;
-	flow->delivered_seen = delivered;
-	flow->lost_seen = lost;
-	/* Short segments count as full ones while they are only SACKed: never count backwards. */
-	if ((s64)(bytes - flow->delivered_bytes) > 0) {
-		period->acked_bytes += bytes - flow->delivered_bytes;
-		flow->delivered_bytes = bytes;
-	}
-	if (rtt_us > 0) {
-		u64 rtt_ns = rtt_us * NSEC_PER_USEC;
-
-		period->rtt_ns += rtt_ns;
-		period->rtt_count++;
-		if (!flow->learned.rtt_min_ns || rtt_ns < flow->learned.rtt_min_ns)
-			flow->learned.rtt_min_ns = rtt_ns;
-	}
+	if (image && image->generation == flow->learned.generation)
+		derive_of_ack(&flow->learned, image);
+	return 0;
 }
 
 static __always_inline void steer(struct sock *sk, struct flow *flow, u32 ack, int flag, const struct rate_sample *rs)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	bool reduces = reducing(ca_state(sk));
+	bool reduces = reduces_in(flow, ca_state(sk));
 
 	if (is_made_up(tp))
 		mend(tp, over_cubic(flow) ? cubic_reduced(tp->prior_cwnd) : segments(flow));
@@ -436,16 +396,12 @@ static __always_inline void steer(struct sock *sk, struct flow *flow, u32 ack, i
 /* As the base wants. */
 static __always_inline void pace(struct sock *sk, struct flow *flow)
 {
-	struct tcp_sock *tp = tcp_sk(sk);
-
 	if (flow->tally.role != ROLE_POLICY) {
 		pace_at(sk, 0, &flow->paces);
 		return;
 	}
-	flow->learned.srtt_ns = (u64)tp->srtt_us * 125;
-	flow->learned.mss = tp->mss_cache;
 	if (over_cubic(flow))
-		flow->learned.window = (u64)tp->snd_cwnd << WINDOW_BITS;
+		flow->learned.window = (u64)tcp_sk(sk)->snd_cwnd << WINDOW_BITS;
 	pace_at(sk, learned_pacing(&flow->learned), &flow->paces);
 }
 
@@ -455,6 +411,25 @@ static __always_inline void start(struct flow *flow, u64 now)
 
 	if (image)
 		learned_start(&flow->learned, image, now);
+}
+
+/* The first period of a clock that waits for an ACK. */
+static __always_inline void begin(struct flow *flow, u64 now)
+{
+	struct image *image = image_now();
+
+	if (image)
+		learned_begin_period(&flow->learned, image, now);
+}
+
+/* Does what a timer of the clock would have done before the ACK that rs describes, which does not count yet. */
+static __always_inline void fire(struct sock *sk, struct flow *flow, const struct rate_sample *rs, u64 now)
+{
+	if (!learned_timer_due(&flow->learned, now))
+		return;
+	measure_in_flight(flow, tcp_sk(sk));
+	flow->learned.newest.in_flight = rs->prior_in_flight;
+	end_period(sk, flow, now);
 }
 
 SEC("struct_ops")
@@ -475,12 +450,19 @@ void BPF_PROG(policy_cong_control, struct sock *sk, u32 ack, int flag, const str
 		start(flow, now);
 	if (flow->tally.version != operation.version)
 		follow_operation(sk, flow, now);
-	measure(flow, tp, rs);
+	measure_sent(flow, tp);
+	if (decides(&flow->tally))
+		fire(sk, flow, rs, now);
+	measure(flow, tp, rs, now);
 	tally_ack(&flow->tally, tp, rs->rtt_us, now);
+	if (flow->learned.by_ack && decides(&flow->tally))
+		feed(flow);
 	steer(sk, flow, ack, flag, rs);
 	snd_una = tp->bytes_acked - flow->first_acked;
 	if (decides(&flow->tally) && learned_rings(&flow->learned, now, snd_una)) {
-		if (flow->learned.clock != CLOCK_WINDOW || flow->learned.mark)
+		if (learned_waits(&flow->learned))
+			begin(flow, now);
+		else
 			end_period(sk, flow, now);
 		snd_nxt = snd_una + (u32)(tp->snd_nxt - tp->snd_una);
 		flow->learned.mark = snd_nxt > snd_una ? snd_nxt : snd_una + 1;
@@ -498,8 +480,7 @@ u32 BPF_PROG(policy_ssthresh, struct sock *sk)
 		return cubictcp_recalc_ssthresh(sk);
 	flow->prr_delivered = 0;
 	flow->undone = 0;
-	if (flow->learned.base != BASE_OVER_CUBIC)
-		learned_halve(&flow->learned);
+	learned_halve(&flow->learned);
 	if (over_cubic(flow))
 		return cubictcp_recalc_ssthresh(sk);
 	return segments(flow) < 2 ? 2 : segments(flow);
@@ -513,13 +494,16 @@ void BPF_PROG(policy_set_state, struct sock *sk, u8 new_state)
 	cubictcp_state(sk, new_state);
 	if (!flow)
 		return;
-	if (new_state == TCP_CA_Loss) {
-		flow->reduces = 0;
-		if (flow->learned.base != BASE_OVER_CUBIC)
-			flow->learned.window = WINDOW_ONE;
-	} else if (reducing(new_state)) {
-		flow->reduces = 1;
+	if (new_state != TCP_CA_Loss) {
+		if (reduces_in(flow, new_state))
+			flow->reduces = 1;
+		return;
 	}
+	flow->reduces = 0;
+	learned_time_out(&flow->learned);
+	/* tcp_enter_loss has set the window to one segment. */
+	if (owns_recovery(flow))
+		set_window(tcp_sk(sk), segments(flow));
 }
 
 SEC("struct_ops")
@@ -551,6 +535,8 @@ void BPF_PROG(policy_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 		start(flow, now);
 	if (!flow->tally.busy_since_ns)
 		flow->tally.busy_since_ns = now;
+	flow->idle_ns = flow->acked_ns;
+	flow->idle_delivered = tp->delivered;
 	if (!flow->acked_ns || !over_cubic(flow))
 		return;
 	halvings = idle_halvings(tp, now - flow->acked_ns);
@@ -574,7 +560,7 @@ u32 BPF_PROG(policy_min_tso_segs, struct sock *sk)
 {
 	struct flow *flow = flow_of(sk);
 
-	return flow && flow->paces && !over_cubic(flow) ? 1 : 2;
+	return flow && flow->paces && (flow->learned.base == BASE_ACCT || flow->learned.by_rate) ? 1 : 2;
 }
 
 SEC("struct_ops")
@@ -593,12 +579,14 @@ void BPF_PROG(policy_init, struct sock *sk)
 	if (!flow)
 		return;
 	/* In mid-connection, what was before is not ours. */
-	flow->first_acked = tp->bytes_acked;
+	flow->first_acked = flow->acked_seen = tp->bytes_acked;
 	flow->delivered_bytes = (u64)tp->sacked_out * tp->mss_cache;
 	flow->delivered_seen = tp->delivered;
 	flow->lost_seen = tp->lost;
 	flow->sent_seen = tp->data_segs_out;
 	flow->sent_bytes_seen = tp->bytes_sent;
+	flow->learned.mss = tp->mss_cache;
+	flow->learned.srtt_ns = (u64)tp->srtt_us * 125;
 	learned_take(&flow->learned, image, tp->snd_cwnd);
 	open_record(&flow->tally, sk, bpf_ktime_get_ns());
 	if (config.option) {

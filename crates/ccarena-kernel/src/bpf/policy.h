@@ -3,7 +3,8 @@
 #ifndef CCARENA_POLICY_MAPS_H
 #define CCARENA_POLICY_MAPS_H
 
-#include "learned.h"
+#include "acting.h"
+#include "decision.h"
 
 /* Of one CPU. */
 struct stats {

@@ -17,7 +17,7 @@ pub const RATE: ActuatorEntry = ActuatorEntry {
     bounds: (0.1, 1000.0),
     takes: Takes::Numbers,
     options: &[],
-    kernel: false,
+    kernel: true,
     build: |_| Box::new(Value),
 };
 
@@ -39,7 +39,7 @@ pub const RATE_FACTOR: ActuatorEntry = ActuatorEntry {
         max: 1.0,
         doc: "δ, the change of rate per unit of action",
     }],
-    kernel: false,
+    kernel: true,
     build: |parts| Box::new(Factor { delta: parts.options[0] }),
 };
 

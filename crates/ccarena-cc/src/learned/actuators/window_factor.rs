@@ -48,7 +48,7 @@ pub const WINDOW_FACTOR: ActuatorEntry = ActuatorEntry {
             doc: "no action lifts the window beyond so many segments, as a send buffer does not",
         },
     ],
-    kernel: false,
+    kernel: true,
     build: |parts| {
         let [delta, power, cut, rounding, least, most] = *parts.options else { return Box::new(Factor::default()) };
         Box::new(Factor { delta, power, parts: cut.round(), rounding, least, most: most as u32 })

@@ -16,7 +16,7 @@ pub const WINDOW_OPS: ActuatorEntry = ActuatorEntry {
     bounds: (0.0, 255.0),
     takes: Takes::Operations,
     options: &[],
-    kernel: false,
+    kernel: true,
     build: |parts| Box::new(Ops(parts.ops.into())),
 };
 

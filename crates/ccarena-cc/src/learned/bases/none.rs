@@ -40,7 +40,7 @@ pub const NONE: BaseEntry = BaseEntry {
         },
     ],
     takes_rate: false,
-    kernel: false,
+    kernel: true,
     build: |parts| {
         let mss = f64::from(parts.config.mss.max(1));
         let initial = f64::from(parts.config.initial_window.max(1));

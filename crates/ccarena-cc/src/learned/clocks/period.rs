@@ -27,7 +27,7 @@ pub const TICKS: ClockEntry = ClockEntry {
         Param { default: 10.0, ..PERIOD },
         Param { name: "tick_ms", default: 1.0, min: 0.01, max: 1000.0, doc: "resolution of the clock in ms" },
     ],
-    kernel: false,
+    kernel: true,
     build: |options| {
         let [period, tick] = [options[0], options[1]].map(|ms| Dur::from_secs_f64(ms / 1e3).max(Dur(1)));
         Box::new(One(Length::Ticks { period, tick }))
@@ -40,7 +40,7 @@ pub const TIMER: ClockEntry = ClockEntry {
     doc: "every `period_ms` by a timer, whether or not acknowledgements come: a decision during an outage is possible",
     source: "Winstein et al., Sprout, NSDI 2013 (20 ms); Yan et al., Pantheon/Indigo, ATC 2018 (10 ms)",
     options: &[PERIOD],
-    kernel: false,
+    kernel: true,
     build: |options| Box::new(One(Length::Timed(Dur::from_secs_f64(options[0] / 1e3)))),
 };
 

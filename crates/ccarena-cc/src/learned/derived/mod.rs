@@ -3,6 +3,7 @@
 //! A spec nests them; [`Expr`] is one as it is read. For a flow they become a [`Program`], which computes all of them at the
 //! end of a period, and a [tap](Tap) for each value that acknowledgements feed. A flow whose spec has none pays for none.
 
+mod flat;
 mod memory;
 mod program;
 mod raw;
@@ -11,6 +12,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
+pub use self::flat::{Derivation, Derived, Flat};
 use self::memory::Memory;
 pub use self::memory::{Over, Rule, Statistic};
 pub use self::program::Program;
@@ -183,6 +185,12 @@ impl Expr {
             Kind::Signal(raw) => vec![raw.signal],
             _ => self.operands().iter().flat_map(Self::signals).collect(),
         }
+    }
+
+    /// Returns whether a statistic in it is of a stretch, not of the whole flow.
+    pub(super) fn has_stretch(&self) -> bool {
+        let own = matches!(&self.kind, Kind::Held { rule: Rule::Of(_, Over::Ms(_) | Over::Periods(_)), .. });
+        own || self.operands().iter().any(Self::has_stretch)
     }
 
     /// The unit of its values.

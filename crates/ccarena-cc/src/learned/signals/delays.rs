@@ -42,20 +42,17 @@ pub const SIGNALS: &[Signal] = &[
     .options(TICK)
     .needs(Parts::DEPARTURES)
     .each(|n, options| n.segment.map(|s| rtt_ms(&s, options)))
-    .source("Indigo")
-    .user_space(),
+    .source("Indigo"),
     Signal::new("rtt_samples", "1", "RTT samples", |v, _| f64::from(v.measured.rtt_samples))
         .bounds(0.0, 1e10)
         .natural(0.0, 0.01, 0.0, 4.0)
-        .source("Orca")
-        .user_space(),
+        .source("Orca"),
     Signal::new("rtt_or_zero_ms", "ms", "mean RTT; 0 without a sample", |v, _| {
         v.measured.rtt_sampled.unwrap_or_default().as_millis_f64()
     })
     .bounds(0.0, HUGE)
     .natural(0.0, MS, 0.0, 4.0)
-    .source("Astraea")
-    .user_space(),
+    .source("Astraea"),
     Signal::new("rtt_or_min_ms", "ms", "mean RTT; the smallest RTT without a sample", |v, _| {
         v.measured.rtt_or_min().as_millis_f64()
     })
@@ -114,8 +111,7 @@ pub const SIGNALS: &[Signal] = &[
     .bounds(-LARGEST, LARGEST)
     .natural(0.0, 2.0, -2.0, 2.0)
     .needs(Parts::LINE)
-    .source("Aurora, PCC Vivace")
-    .user_space(),
+    .source("Aurora, PCC Vivace"),
     Signal::new("rtt_gradient", "s/s", "change of mean RTT since the period before, over the period", rtt_gradient)
         .bounds(-LARGEST, LARGEST)
         .natural(0.0, 2.0, -2.0, 2.0)

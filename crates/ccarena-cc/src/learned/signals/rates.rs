@@ -47,8 +47,7 @@ pub const SIGNALS: &[Signal] = &[
         .natural(0.0, MBPS, 0.0, 4.0)
         .needs(Parts::NEWEST)
         .each(|n, _| n.rate_sampled.map(|sample| mbps(sample.delivered.0, sample.interval)))
-        .source("draft-cheng-iccrg-delivery-rate-estimation")
-        .user_space(),
+        .source("draft-cheng-iccrg-delivery-rate-estimation"),
     Signal::new("delivery_rate_mean_mbps", "Mbit/s", "mean of the transport's delivery-rate samples; 0 without one", |v, _| {
         let sums = v.monitor.ack_sums(v.measured.is_span);
         ratio(sums.rate_bps, sums.rates) / 1e6
@@ -56,8 +55,7 @@ pub const SIGNALS: &[Signal] = &[
     .bounds(0.0, HUGE)
     .natural(0.0, MBPS, 0.0, 4.0)
     .needs(Parts::ACKS)
-    .source("Orca, Astraea")
-    .user_space(),
+    .source("Orca, Astraea"),
     Signal::new(
         "ack_delivery_mbps",
         "Mbit/s",
@@ -70,8 +68,7 @@ pub const SIGNALS: &[Signal] = &[
     .options(TICK)
     .needs(Parts::DEPARTURES)
     .each(|n, options| n.segment.map(|s| delivered_mbps(&s, options)))
-    .source("Indigo")
-    .user_space(),
+    .source("Indigo"),
     Signal::new(
         "ack_send_mbps",
         "Mbit/s",
@@ -83,8 +80,7 @@ pub const SIGNALS: &[Signal] = &[
     .options(TICK)
     .needs(Parts::DEPARTURES)
     .each(|n, options| n.segment.map(|s| sent_mbps(&s, options)))
-    .source("Indigo")
-    .user_space(),
+    .source("Indigo"),
     Signal::new("app_limited_ratio", "1", "delivery-rate samples that the application limited, over all", |v, _| {
         let sums = v.monitor.ack_sums(v.measured.is_span);
         ratio(sums.app_limited, sums.rates)
@@ -92,8 +88,7 @@ pub const SIGNALS: &[Signal] = &[
     .bounds(0.0, 1.0)
     .natural(0.0, 1.0, 0.0, 1.0)
     .needs(Parts::ACKS)
-    .source("draft-cheng-iccrg-delivery-rate-estimation")
-    .user_space(),
+    .source("draft-cheng-iccrg-delivery-rate-estimation"),
     Signal::new("delivery_ratio", "1", "throughput over the window per smallest RTT: 1 with empty queues", |v, _| {
         ratio(v.measured.throughput() * v.measured.rtt_min.as_secs_f64(), v.window_bytes() * 8.0)
     })

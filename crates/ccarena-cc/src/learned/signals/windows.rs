@@ -16,8 +16,7 @@ pub const SIGNALS: &[Signal] = &[
         v.base.rate_bps() / 1e6
     })
     .bounds(0.0, HUGE)
-    .natural(0.0, 0.01, 0.0, 4.0)
-    .user_space(),
+    .natural(0.0, 0.01, 0.0, 4.0),
     Signal::new("twnd_packets", "segments", "window that fills the smallest RTT at the advertised rate", |v, _| {
         v.target()
     })
@@ -41,8 +40,7 @@ pub const SIGNALS: &[Signal] = &[
     .bounds(0.0, 1e12)
     .natural(0.0, 0.01, 0.0, 4.0)
     .needs(Parts::NEWEST)
-    .source("Sage, Astraea")
-    .user_space(),
+    .source("Sage, Astraea"),
     Signal::new("outstanding_packets", "segments", "segments sent and not acknowledged cumulatively", |v, _| {
         let newest = v.monitor.newest();
         newest.nxt.saturating_sub(newest.una) as f64 / v.mss
@@ -50,21 +48,18 @@ pub const SIGNALS: &[Signal] = &[
     .bounds(0.0, 1e12)
     .natural(0.0, 0.01, 0.0, 4.0)
     .needs(Parts::NEWEST)
-    .source("Astraea (packets_out)")
-    .user_space(),
+    .source("Astraea (packets_out)"),
     Signal::new("retransmitted_packets", "segments", "retransmitted segments in flight", |v, _| {
         f64::from(v.monitor.newest().retransmitted)
     })
     .bounds(0.0, 1e10)
     .natural(0.0, 0.1, 0.0, 4.0)
     .needs(Parts::NEWEST)
-    .source("Astraea (retrans_out)")
-    .user_space(),
+    .source("Astraea (retrans_out)"),
     Signal::new("inflight_ratio", "1", "bytes in flight over the window", inflight_ratio)
         .natural(0.0, 1.0, 0.0, 2.0)
         .needs(Parts::NEWEST)
-        .source("Astraea")
-        .user_space(),
+        .source("Astraea"),
 ];
 
 fn inflight_ratio(v: &View<'_>, _: Arguments<'_>) -> f64 {

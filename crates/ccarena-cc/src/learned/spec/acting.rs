@@ -106,13 +106,18 @@ impl ActuatorSpec {
         (low.min(0.0), high.max(0.0))
     }
 
+    /// Operations that it takes; none if it takes numbers or schemes.
+    pub(in crate::learned) fn ops(&self) -> Vec<Op> {
+        match &self.actions {
+            Actions::Operations(ops) => ops.iter().filter_map(|op| Op::parse(op)).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// The actuator of a flow, one of `count`, with its options' values.
     pub(super) fn build(&self, options: &[f64], mss: f64, count: usize) -> Acting {
         let (low, high) = self.actions.bounds();
-        let ops: Vec<Op> = match &self.actions {
-            Actions::Operations(ops) => ops.iter().filter_map(|op| Op::parse(op)).collect(),
-            _ => Vec::new(),
-        };
+        let ops = self.ops();
         let parts = actuators::Parts { options, bounds: (low as f32, high as f32), ops: &ops, mss };
         Acting {
             actuator: (self.entry.build)(&parts),

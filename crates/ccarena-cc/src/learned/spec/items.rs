@@ -84,6 +84,14 @@ impl Item {
         matches!(&self.source, Source::Signal(raw) if raw.signal.live) && self.history == 1
     }
 
+    /// The derived signal that it is, if it is one.
+    pub(in crate::learned) fn derived(&self) -> Option<&Expr> {
+        match &self.source {
+            Source::Signal(_) => None,
+            Source::Derived(expr) => Some(expr),
+        }
+    }
+
     /// The signals that it is made of.
     pub(in crate::learned) fn signals(&self) -> Vec<&'static Signal> {
         match &self.source {

@@ -13,7 +13,8 @@ impl Spec {
     /// # Errors
     /// The first such signal.
     pub fn check_signals(&self, backend: Backend) -> Result<(), Unmeasured> {
-        self.items(true).try_for_each(|item| check(item, backend))
+        self.check_observed_signals(backend)?;
+        self.report.iter().try_for_each(|item| check(item, backend, true))
     }
 
     /// Checks the signals that the decider sees alone, as [`check_signals`](Self::check_signals) does.
@@ -22,7 +23,7 @@ impl Spec {
     ///
     /// As there.
     pub fn check_observed_signals(&self, backend: Backend) -> Result<(), Unmeasured> {
-        self.items(false).try_for_each(|item| check(item, backend))
+        self.observe.iter().try_for_each(|item| check(item, backend, false))
     }
 
     /// The first signal of the observation, else of the report, that needs `parts` to be measured.
@@ -38,14 +39,15 @@ impl Spec {
     }
 }
 
-fn check(item: &Item, backend: Backend) -> Result<(), Unmeasured> {
+fn check(item: &Item, backend: Backend, reported: bool) -> Result<(), Unmeasured> {
     let label = || item.name.clone();
     let signals = item.signals();
     if let Some(signal) = signals.iter().find(|signal| !signal.is_measured(backend)) {
         return Err(Unmeasured { signal: signal.name, label: label(), backend, measured: signal.backends().collect() });
     }
     match &item.source {
-        Source::Derived(expr) if backend == Backend::Kernel => {
+        // A program in the kernel derives what the decider sees, and keeps no list of values.
+        Source::Derived(expr) if backend == Backend::Kernel && (reported || expr.has_stretch()) => {
             let elsewhere = |b: &Backend| *b != Backend::Kernel && signals.iter().all(|signal| signal.is_measured(*b));
             let measured = Backend::ALL.into_iter().filter(elsewhere).collect();
             Err(Unmeasured { signal: expr.form(), label: label(), backend, measured })
@@ -79,7 +81,22 @@ mod tests {
         for backend in Backend::ALL {
             assert_eq!(spec("rtt_ms").check_signals(backend), Ok(()));
         }
-        assert!(spec("latency_gradient").check_observed_signals(Backend::Kernel).is_err());
+        assert!(spec("rttvar_ms").check_observed_signals(Backend::Kernel).is_err());
+    }
+
+    #[test]
+    fn the_kernel_derives_what_is_observed_of_the_whole_flow() {
+        let spec = |over: &str, report: &str| {
+            let text = format!(
+                r#"{{"learned": 1, "name": "d", "clock": "window", "base": "none", "act": {{"kind": "window", "bounds": [2, 100]}},
+                    "observe": {{"signals": [{{"max": "rtt_ms"{over}, "as": "most"}}]}}, "report": [{report}]}}"#
+            );
+            Spec::parse(&text).unwrap().check_signals(Backend::Kernel)
+        };
+        assert_eq!(spec("", "\"rtt_ms\""), Ok(()));
+        for refused in [spec(", \"over_ms\": 50", "\"rtt_ms\""), spec("", r#"{"max": "rtt_ms", "as": "told"}"#)] {
+            assert!(refused.unwrap_err().to_string().starts_with("signal \"max\" ("));
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 #define IMAGE_MAGIC 0x00414d4941434343ull /* "CCCAIMA" */
 /* Of all that this file says: raised by whoever changes any of it. */
-#define IMAGE_VERSION 2
+#define IMAGE_VERSION 3
 
 #define IMAGE_COLUMNS 64
 #define IMAGE_OBSERVATION 256
@@ -18,6 +18,7 @@
 #define IMAGE_CONSTANTS 16384
 #define IMAGE_WEIGHTS 65536
 #define IMAGE_OPTIONS 16
+#define IMAGE_DERIVED 64
 /* A program reads numbers in groups, of which only the first is held within the array. */
 #define IMAGE_SLACK 16
 
@@ -27,9 +28,18 @@
 #define CCARENA_WEIGHTS IMAGE_WEIGHTS
 #include "ccarena_policy.h"
 
-enum image_clock { CLOCK_WINDOW, CLOCK_FIXED, CLOCK_RTT, CLOCK_REASONER, CLOCKS };
-enum image_actuator { ACT_ALPHA, ACT_WINDOW, ACT_WINDOW_EXP2, ACTUATORS };
-enum image_base { BASE_ACCT, BASE_OVER_CUBIC, BASES };
+enum image_clock { CLOCK_WINDOW, CLOCK_FIXED, CLOCK_RTT, CLOCK_REASONER, CLOCK_TICKS, CLOCK_TIMER, CLOCKS };
+enum image_actuator {
+	ACT_ALPHA,
+	ACT_WINDOW,
+	ACT_WINDOW_EXP2,
+	ACT_WINDOW_FACTOR,
+	ACT_WINDOW_OPS,
+	ACT_RATE,
+	ACT_RATE_FACTOR,
+	ACTUATORS,
+};
+enum image_base { BASE_ACCT, BASE_OVER_CUBIC, BASE_NONE, BASES };
 
 /* The registry's signals of the same names. */
 enum image_signal {
@@ -72,7 +82,52 @@ enum image_signal {
 	SIGNAL_INTERVAL_MS,
 	SIGNAL_INTERVAL_RATIO,
 	SIGNAL_CASE,
+	SIGNAL_LATENCY_GRADIENT,
+	SIGNAL_RATE_MBPS,
+	SIGNAL_RTT_OR_ZERO_MS,
+	SIGNAL_RTT_SAMPLES,
+	SIGNAL_INFLIGHT_PACKETS,
+	SIGNAL_INFLIGHT_RATIO,
+	SIGNAL_OUTSTANDING_PACKETS,
+	SIGNAL_RETRANSMITTED_PACKETS,
+	SIGNAL_DELIVERY_RATE_MBPS,
+	SIGNAL_DELIVERY_RATE_MEAN_MBPS,
+	SIGNAL_APP_LIMITED_RATIO,
+	SIGNAL_ACK_RTT_MS,
+	SIGNAL_ACK_DELIVERY_MBPS,
+	SIGNAL_ACK_SEND_MBPS,
 	SIGNALS,
+	/* The value at place `channel` of what `derived` computes. */
+	SIGNAL_DERIVED = SIGNALS,
+};
+
+/* How a derived signal is computed of the values at places `first` and `second`, which come before its own. */
+enum image_derivation {
+	DERIVED_CONSTANT, /* `option` */
+	DERIVED_SIGNAL,	  /* `signal` with `option` */
+	DERIVED_QUOTIENT, /* `option` where the divisor is 0 */
+	DERIVED_DIFFERENCE,
+	DERIVED_EWMA,	  /* of `first` with gain `option`; `second`: each period begins a new one */
+	DERIVED_MIN,	  /* of `first`, of the whole flow */
+	DERIVED_MEAN,
+	DERIVED_MAX,
+	DERIVATIONS,
+};
+
+struct image_derived {
+	ccarena_s64 low; /* bounds of its values */
+	ccarena_s64 high;
+	ccarena_s64 option;
+	ccarena_u32 derivation;
+	ccarena_u32 signal;
+	ccarena_u32 first;
+	ccarena_u32 second;
+};
+
+/* An operation on the window: times `factor`, and `add` segments more. */
+struct image_op {
+	ccarena_s64 factor;
+	ccarena_s64 add;
 };
 
 /* One series of the observation, or one column of the report. */
@@ -117,8 +172,13 @@ struct image {
 	ccarena_u32 base;
 	ccarena_u32 relative; /* an action counts only when one was asked for */
 	ccarena_u32 discrete; /* actions are indices of `actions` */
+	ccarena_u32 by_rate;  /* actions move the rate */
+	ccarena_u32 lined;    /* a signal is the slope of a line through the RTT samples */
+	ccarena_u32 by_ack;   /* the first so many of `derived` are computed at each ACK */
+	ccarena_u32 derived_length;
 	ccarena_s64 clock_options[IMAGE_OPTIONS];
-	ccarena_s64 actuator_options[IMAGE_OPTIONS]; /* window_exp2: units of action per output, window limit */
+	/* Of window_exp2 the first is the units of action per output; of window_factor the second is log2 of the power. */
+	ccarena_s64 actuator_options[IMAGE_OPTIONS];
 	ccarena_s64 base_options[IMAGE_OPTIONS];
 	ccarena_s64 first_action; /* what is in force before the first decision */
 
@@ -139,6 +199,8 @@ struct image {
 	ccarena_u32 has_observed;   /* `observed` is known */
 	struct image_column reports[IMAGE_COLUMNS];
 	struct image_range observed[IMAGE_OBSERVATION];
+	struct image_derived derived[IMAGE_DERIVED];
+	struct image_op ops[IMAGE_ACTIONS]; /* of window_ops */
 	struct ccarena_step steps[IMAGE_STEPS];
 	ccarena_s64 constants[IMAGE_CONSTANTS + IMAGE_SLACK];
 	ccarena_u16 weights[IMAGE_WEIGHTS + IMAGE_SLACK];
