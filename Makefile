@@ -124,8 +124,8 @@ gain: setup $(call WITH,test)  ## Measure how much ACCT's network can gain over 
 	$(BIN)/python -m bench.page
 
 ATTACKED := acct bbr bbr3 copa cubic hercules@requirement=4:8 hyvar pilot vivace
-attacks: setup  ## Attack the schemes of the registry, rewrite docs/attack.json and its page (ARGS="--candidates 600")
-	set -e; for entrant in $(ATTACKED); do $(BIN)/ccarena attack $$entrant --candidates 300 --finds 2 --seeds 3 \
+attacks: setup  ## Attack the schemes of the registry, rewrite docs/attack.json and its page (ARGS="--candidates 5000")
+	set -e; for entrant in $(ATTACKED); do $(BIN)/ccarena attack $$entrant --candidates 1000 --finds 2 --seeds 3 \
 	  --out runs/attacks/$$entrant --write-docs docs/attack.json $(ARGS); done
 	$(BIN)/python -m docs.generate
 

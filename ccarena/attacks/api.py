@@ -47,8 +47,8 @@ class Plan:
     """Names of harms; all if empty."""
     space: Mapping[str, Any] = field(default_factory=dict)
     """Changes to the default space."""
-    candidates: int = 600
-    finds: int = 3
+    candidates: int = 2000
+    finds: int = 6
     """Most finds of each harm."""
     seeds: int = 5
     """Other seeds of a find's replay."""

@@ -51,12 +51,20 @@ class Archive:
         return sorted(found, key=lambda each: (-each.severity, each.number))
 
     def counterexamples(self, most: int) -> list[Elite]:
-        """Returns at most `most` counterexamples of each harm: the worst one, then those with fewest disturbances."""
+        """Returns at most `most` counterexamples of each harm, with different company or disturbances: the worst,
+        then those with fewest disturbances.
+        """
+        plain = self.space.plain
         found = []
         for name in self.harms:
-            elites = [each for each in self.of(name) if each.severity >= 1.0]
-            simple = sorted(
-                elites[1:], key=lambda e: (len(e.case.disturbances(self.space.plain)), -e.severity, e.number)
+            groups: dict[tuple[str, ...], Elite] = {}
+            for elite in self.of(name):
+                if elite.severity >= 1.0:
+                    group = (str(elite.case.values["beside"]), *elite.case.disturbances(plain))
+                    groups.setdefault(group, elite)
+            worst_first = list(groups.values())
+            others = sorted(
+                worst_first[1:], key=lambda each: (len(each.case.disturbances(plain)), -each.severity, each.number)
             )
-            found += [*elites[:1], *simple][:most]
+            found += [*worst_first[:1], *others][:most]
         return found

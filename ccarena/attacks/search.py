@@ -1,14 +1,16 @@
 """Loop of an attack: cases from three sources are run, and the archive keeps the worst of each harm and kind of link.
 
-The first cases are random. Then generations of CMA-ES, one harm after the other, climb towards the worst case of a
-harm, and changes and mixtures of archived cases fill the archive (MAP-Elites). Every generation draws from a generator
-of its own, and the journal keeps all results. A resumed attack therefore finds the same as one without an interruption.
+The first cases are random. Then generations of CMA-ES climb towards the worst case of one harm and company after
+the other. In between, changes and mixtures of archived cases fill the archive (MAP-Elites). Every generation draws from
+a generator of its own, and the journal keeps all results. A resumed attack therefore finds the same as one without an
+interruption.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -37,6 +39,10 @@ TRIES = 20
 """Attempts at a case that was not tried before, for each that is wanted."""
 CHANGED, MIXED = 0.15, 0.3
 """Share of a case's genes that are changed, and of cases that are mixtures of two."""
+
+
+Target: TypeAlias = tuple[str, str | None]
+"""Harm, and who is beside the entrant; None leaves that to the genes."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ class _Search:
         self._companies: list[Company | None] = list(
             dict.fromkeys(each.company for each in harms.values() if each.company is not None)
         ) or [None]
-        self._climbs: dict[str, _Climb] = {}
+        self._climbs: dict[Target, _Climb] = {}
         self._generation = 0
 
     def random(self, count: int) -> None:
@@ -77,21 +83,30 @@ class _Search:
         rng = self._rng()
         genes = [rng.random(self.space.size) for _ in range(count)]
         companies = [self._companies[index % len(self._companies)] for index in range(count)]
-        self._judge("random", genes, companies)
+        self._judge("random", genes, [self.space.case(*each) for each in zip(genes, companies, strict=True)])
 
-    def climb(self, harm: str) -> None:
-        """Runs a generation of CMA-ES towards the worst case of a harm, if any case has some of it."""
-        rng, elites = self._rng(), self.archive.of(harm)
+    def targets(self) -> list[Target]:
+        """Returns the harms with each company in which they are defined, a harm in one company after the other."""
+        found: dict[str, list[str | None]] = {}
+        for name, harm in self.harms.items():
+            found[name] = [None] if harm.company is None else list(self.space.companies()[harm.company])
+        most = max(len(besides) for besides in found.values())
+        return [(name, besides[turn]) for turn in range(most) for name, besides in found.items() if turn < len(besides)]
+
+    def climb(self, target: Target) -> None:
+        """Runs a generation of CMA-ES towards the worst case of a harm in a company, if any case has some of it."""
+        (harm, beside), rng = target, self._rng()
+        elites = [each for each in self.archive.of(harm) if beside in (None, each.case.values["beside"])]
         if not elites:
             return
-        climb = self._climbs.get(harm)
+        climb = self._climbs.get(target)
         if climb is None or climb.stale >= STALE:
             start = elites[0 if climb is None else int(rng.integers(len(elites)))]
             seed = int(rng.integers(2**31))
             climb = _Climb(CmaEs(start.genes, 0, CmaEsConfig(sigma=SIGMA, population=POPULATION), seed), start.severity)
-            self._climbs[harm] = climb
+            self._climbs[target] = climb
         genes = list(np.clip(climb.strategy.ask(), 0.0, 1.0))
-        outcomes = self._judge("cma-es", genes, [self.harms[harm].company] * len(genes))
+        outcomes = self._judge("cma-es", genes, [self.space.case(each, beside=beside) for each in genes])
         severities = np.array([each.value(harm) / self.harms[harm].threshold for each in outcomes])
         climb.strategy.tell(severities, 0.0)
         climb.stale = climb.stale + 1 if severities.max() <= climb.best else 0
@@ -103,7 +118,7 @@ class _Search:
         if not elites:
             return self.random(count)
         genes: list[Genes] = []
-        companies: list[Company | None] = []
+        cases: list[Case] = []
         known = {each.case.id for each in self.tried}
         for _ in range(TRIES * count):
             if len(genes) == count:
@@ -116,18 +131,17 @@ class _Search:
             changed = rng.random(child.size) < CHANGED
             changed[int(rng.integers(child.size))] = True
             child[changed] = np.clip(child[changed] + rng.normal(0.0, SIGMA, int(changed.sum())), 0.0, 1.0)
-            company = self.harms[parent.harm].company
-            if (case := self.space.case(child, company).id) not in known:
-                known.add(case)
+            case = self.space.case(child, self.harms[parent.harm].company)
+            if case.id not in known:
+                known.add(case.id)
                 genes.append(child)
-                companies.append(company)
+                cases.append(case)
         if not genes:
             return self.random(count)
-        self._judge("archive", genes, companies)
+        self._judge("archive", genes, cases)
         return None
 
-    def _judge(self, source: str, genes: Sequence[Genes], companies: Sequence[Company | None]) -> list[Outcome]:
-        cases = [self.space.case(each, company) for each, company in zip(genes, companies, strict=True)]
+    def _judge(self, source: str, genes: Sequence[Genes], cases: Sequence[Case]) -> list[Outcome]:
         outcomes = self.trials.run([(case, SEED) for case in cases])
         for each, case, outcome in zip(genes, cases, outcomes, strict=True):
             number = len(self.tried)
@@ -151,13 +165,13 @@ def search(
 ) -> list[Tried]:
     """Tries about `candidates` cases, fills the archive, and returns all that were tried."""
     state = _Search(space, harms, trials, seed, archive)
-    names, turn = list(harms), 0
+    targets, turn = state.targets(), 0
     while (done := len(state.tried)) < candidates:
         left = candidates - done
         if done < FIRST_PART * candidates:
             state.random(min(BATCH, left))
         elif turn % 3 < 2 and left >= POPULATION:
-            state.climb(names[(turn - turn // 3) % len(names)])
+            state.climb(targets[(turn - turn // 3) % len(targets)])
             turn += 1
         else:
             state.change(min(BATCH, left))

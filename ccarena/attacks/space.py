@@ -155,11 +155,13 @@ class Space:
             found.setdefault(company, []).append(each)
         return found
 
-    def case(self, genes: Genes, company: Company | None = None) -> Case:
-        """Returns the case of a vector of genes; in one `company`, or in the one that its genes name."""
+    def case(self, genes: Genes, company: Company | None = None, beside: str | None = None) -> Case:
+        """Returns the case of a vector of genes; in one `company` or `beside` someone, or in what its genes name."""
         shares = [float(share) for share in genes]
         values = {each.name: each.at(share) for each, share in zip(self.parameters, shares, strict=False)}
-        if company is not None:
+        if beside is not None:
+            values["beside"] = beside
+        elif company is not None:
             share = shares[self.parameters.index(self._beside)]
             values["beside"] = _chosen(self.companies()[company], share)
         rest, shapes = shares[len(self.parameters) :], {}

@@ -45,8 +45,8 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "oscillation, loss, unfair, crash (all)",
     )
     parser.add_argument("--space", type=Path, metavar="FILE", help="limits of the links, a YAML file (docs/attack.md)")
-    parser.add_argument("--candidates", type=int, default=600, metavar="N", help="links that the search tries (600)")
-    parser.add_argument("--finds", type=int, default=3, metavar="N", help="most finds of each harm (3)")
+    parser.add_argument("--candidates", type=int, default=2000, metavar="N", help="links that the search tries (2000)")
+    parser.add_argument("--finds", type=int, default=6, metavar="N", help="most finds of each harm (6)")
     parser.add_argument(
         "--seeds", type=int, default=5, metavar="N", help="other seeds that finds are run with (5; none with --replay)"
     )
