@@ -11,8 +11,6 @@ pub mod get;
 pub mod host;
 pub mod metrics;
 pub mod offer;
-pub mod pacer;
-pub mod packets;
 pub mod qlog;
 pub mod remote;
 pub mod request;

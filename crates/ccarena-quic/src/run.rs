@@ -217,22 +217,22 @@ pub(crate) fn record(
     (sent, totals): (Sent, Totals),
     received: Received,
 ) -> FlowResult {
-    let mean = (totals.rtt_count > 0).then(|| totals.rtt_sum / totals.rtt_count.max(1));
+    let mean = (totals.counts.rtt_count > 0).then(|| totals.counts.rtt_sum / totals.counts.rtt_count.max(1));
     FlowResult {
-        sent_packets: totals.sent_packets,
+        sent_packets: totals.counts.sent_packets,
         // What was lost goes out again in as many new packets, or nearly.
-        retransmitted_packets: totals.lost_packets,
-        lost_packets: totals.lost_packets,
-        timeouts: totals.timeouts,
-        ecn_reductions: Some(totals.ecn_reductions),
+        retransmitted_packets: totals.counts.lost_packets,
+        lost_packets: totals.counts.lost_packets,
+        timeouts: totals.counts.timeouts,
+        ecn_reductions: Some(totals.counts.ecn_reductions),
         delivered_bytes: received.payload_bytes,
         wire_bytes: received.wire_bytes,
         duplicate_packets: 0,
         // QUIC repeats data in new packets, and the stack does not tell of lost ones that arrive after all.
         reordered: None,
         spurious_retransmits: None,
-        undone_recoveries: Some(totals.undone_recoveries),
-        rtt_min_ms: totals.rtt_min.map(ccarena_cc::Dur::as_millis_f64),
+        undone_recoveries: Some(totals.counts.undone_recoveries),
+        rtt_min_ms: totals.counts.rtt_min.map(ccarena_cc::Dur::as_millis_f64),
         rtt_mean_ms: mean.map(ccarena_cc::Dur::as_millis_f64),
         // Each message is a stream, in order.
         app: sent

@@ -147,15 +147,15 @@ impl Serving {
             "connection": self.number,
             "peer": self.remote.to_string(),
             "scheme": self.scheme,
-            "delivered_bytes": totals.delivered_bytes,
-            "throughput_mbps": (totals.delivered_bytes - before.delivered_bytes) as f64 * 8.0 / seconds / 1e6,
+            "delivered_bytes": totals.counts.delivered_bytes,
+            "throughput_mbps": (totals.counts.delivered_bytes - before.counts.delivered_bytes) as f64 * 8.0 / seconds / 1e6,
             "rtt_ms": metrics.rtt_latest.as_millis_f64(),
             "min_rtt_ms": metrics.rtt_min.as_millis_f64(),
             "window_bytes": metrics.window,
             "in_flight_bytes": metrics.in_flight,
             "pacing_mbps": metrics.pacing.map(ccarena_cc::Rate::as_mbps),
-            "sent_packets": totals.sent_packets - before.sent_packets,
-            "lost_packets": totals.lost_packets - before.lost_packets,
+            "sent_packets": totals.counts.sent_packets - before.counts.sent_packets,
+            "lost_packets": totals.counts.lost_packets - before.counts.lost_packets,
             "decisions": totals.decisions - before.decisions,
         });
         writeln!(out, "{line}")
@@ -171,9 +171,9 @@ impl Serving {
             "scheme": self.scheme,
             "closed": true,
             "error": self.error,
-            "delivered_bytes": totals.delivered_bytes,
-            "sent_packets": totals.sent_packets,
-            "lost_packets": totals.lost_packets,
+            "delivered_bytes": totals.counts.delivered_bytes,
+            "sent_packets": totals.counts.sent_packets,
+            "lost_packets": totals.counts.lost_packets,
             "decisions": totals.decisions,
         });
         writeln!(out, "{line}")

@@ -1,36 +1,45 @@
-//! Pacing at a controller's rate, finer than the stack's own, which sends ten packets at once at rates where they take
-//! up to 10 ms.
+//! Pacing at a controller's rate.
 //!
 //! As in QUICHE's `PacingSender` with its alarm granularity: what is due within a millisecond leaves now. A wake-up that
-//! is late is made up for, by a millisecond at most.
+//! is late is made up for, by a millisecond at most or what the stack needs.
 
-use ccarena_cc::{Dur, Rate, Time};
+use crate::types::{Dur, Rate, Time};
 
 /// QUICHE's `kAlarmGranularity`.
 const GRANULARITY: Dur = Dur::from_millis(1);
 
 /// Pacer: the time at which the next packet is due.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Pacer {
     due: Time,
+    lateness: Dur,
+}
+
+impl Default for Pacer {
+    fn default() -> Self {
+        Self { due: Time::ZERO, lateness: GRANULARITY }
+    }
 }
 
 impl Pacer {
     /// Returns the time at which the next packet is due.
-    #[must_use]
     pub fn due(&self) -> Time {
         self.due
     }
 
-    /// Returns whether a packet may leave at `now`.
-    #[must_use]
-    pub fn is_open(&self, now: Time) -> bool {
-        self.due <= now + GRANULARITY
+    /// Returns the time from which the next packet may leave.
+    pub fn opens(&self) -> Time {
+        Time(self.due.0.saturating_sub(GRANULARITY.0))
+    }
+
+    /// Makes up for wake-ups that are `lateness` late, and for a millisecond at least.
+    pub fn allow(&mut self, lateness: Dur) {
+        self.lateness = lateness.max(GRANULARITY);
     }
 
     /// A packet of `bytes` leaves at `now`.
     pub fn on_sent(&mut self, now: Time, bytes: u64, rate: Rate) {
-        let earliest = Time(now.0.saturating_sub(GRANULARITY.0));
+        let earliest = Time(now.0.saturating_sub(self.lateness.0));
         let took = rate.time_for(bytes).0.min(Dur::from_millis(60_000).0);
         self.due = Time(self.due.max(earliest).0.saturating_add(took));
     }
@@ -49,7 +58,7 @@ mod tests {
     fn keeps_the_rate_though_wakes_are_late() {
         let (rate, mut pacer, mut now, mut sent) = (Rate::from_mbps(12.0), Pacer::default(), Time(1), 0);
         while now < Time(1_000_000_000) {
-            while pacer.is_open(now) {
+            while pacer.opens() <= now {
                 pacer.on_sent(now, 1500, rate);
                 sent += 1500;
             }
@@ -62,7 +71,7 @@ mod tests {
     fn a_pause_earns_no_burst() {
         let (rate, mut pacer) = (Rate::from_mbps(12.0), Pacer::default());
         let (now, mut count) = (Time(1_000_000_000), 0);
-        while pacer.is_open(now) {
+        while pacer.opens() <= now {
             pacer.on_sent(now, 1500, rate);
             count += 1;
         }

@@ -4,9 +4,10 @@
 
 use std::collections::VecDeque;
 
-use ccarena_cc::{Bytes, Dur, RateSample, Time};
+use crate::events::RateSample;
+use crate::types::{Bytes, Dur, Time};
 
-/// The stack declares lost what is so far below the newest packet that has arrived (RFC 9002 §6.1.1).
+/// A stack declares lost what is so far below the newest packet that has arrived (RFC 9002 §6.1.1).
 const THRESHOLD: u64 = 3;
 /// More packet numbers than a sender skips (RFC 9000 §21.4): a gap as large is another number space.
 const LARGEST_GAP: u64 = 1 << 10;
@@ -14,6 +15,8 @@ const LARGEST_GAP: u64 = 1 << 10;
 /// A packet that was sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {
+    /// Its number.
+    pub number: u64,
     /// Time of sending.
     pub sent: Time,
     /// Bytes of the packet.
@@ -29,20 +32,21 @@ pub struct Packet {
     outstanding: bool,
 }
 
-/// All that are on their way, by number.
+/// All that are on their way, by number and so by time of sending.
 #[derive(Clone, Debug, Default)]
 pub struct Packets {
+    /// The first one is outstanding.
     list: VecDeque<Packet>,
-    /// Number of the first of `list`.
-    first: u64,
+    /// Least number that the next packet may have; none before the first one.
+    next: Option<u64>,
     /// Bytes sent so far, on their way, and delivered.
     pub sent: u64,
     /// See `sent`.
     pub in_flight: u64,
     /// See `sent`.
     pub delivered: u64,
-    /// Packets on their way that are taken to hold lost frames: the stack sends those before new ones (RFC 9000 §13.3), and
-    /// does not say in which packets.
+    /// Packets on their way that are taken to hold lost frames: stacks send those before new ones (RFC 9000 §13.3), and
+    /// do not say in which packets.
     pub retransmitted: u32,
     /// Bytes that are lost and not yet sent again.
     to_repeat: u64,
@@ -55,10 +59,7 @@ pub struct Packets {
 impl Packets {
     /// Packet `number` of `bytes` leaves at `now`; false if its number belongs to the handshake.
     pub fn send(&mut self, number: u64, bytes: u64, now: Time) -> bool {
-        if self.list.is_empty() {
-            self.first = number;
-        }
-        let next = self.first + self.list.len() as u64;
+        let next = self.next.unwrap_or(number);
         if number < next || number - next > LARGEST_GAP {
             return false;
         }
@@ -67,6 +68,7 @@ impl Packets {
             self.delivered_at = now;
         }
         let packet = Packet {
+            number,
             sent: now,
             bytes,
             offset: self.sent,
@@ -79,9 +81,8 @@ impl Packets {
         };
         self.retransmitted += u32::from(packet.repeats);
         self.to_repeat = self.to_repeat.saturating_sub(bytes);
-        let skipped = Packet { outstanding: false, ..packet };
-        self.list.extend((next..number).map(|_| skipped));
         self.list.push_back(packet);
+        self.next = Some(number + 1);
         self.sent += bytes;
         self.in_flight += bytes;
         true
@@ -89,15 +90,14 @@ impl Packets {
 
     /// Takes packet `number` from those that are on their way, if it is.
     fn take(&mut self, number: u64) -> Option<Packet> {
-        let index = usize::try_from(number.checked_sub(self.first)?).ok()?;
-        let packet = self.list.get_mut(index).filter(|p| p.outstanding)?;
+        let index = self.list.binary_search_by_key(&number, |packet| packet.number).ok()?;
+        let packet = self.list.get_mut(index).filter(|packet| packet.outstanding)?;
         packet.outstanding = false;
         let taken = *packet;
         self.in_flight -= taken.bytes;
         self.retransmitted -= u32::from(taken.repeats);
-        while self.list.front().is_some_and(|p| !p.outstanding) && self.list.len() > 1 {
+        while self.list.front().is_some_and(|packet| !packet.outstanding) {
             self.list.pop_front();
-            self.first += 1;
         }
         Some(taken)
     }
@@ -117,6 +117,24 @@ impl Packets {
         Some(packet)
     }
 
+    /// The number of the first packet on its way that was sent at `sent`.
+    pub fn sent_at(&self, sent: Time) -> Option<u64> {
+        let index = self.list.partition_point(|packet| packet.sent < sent);
+        let at = self.list.range(index..).take_while(|packet| packet.sent == sent);
+        at.into_iter().find(|packet| packet.outstanding).map(|packet| packet.number)
+    }
+
+    /// The number of the newest packet on its way up to `number`.
+    pub fn newest_to(&self, number: u64) -> Option<u64> {
+        let end = self.list.partition_point(|packet| packet.number <= number);
+        self.list.range(..end).rfind(|packet| packet.outstanding).map(|packet| packet.number)
+    }
+
+    /// The number of the oldest packet on its way, if it was sent by `sent`.
+    pub fn oldest_by(&self, sent: Time) -> Option<u64> {
+        self.list.front().filter(|packet| packet.sent <= sent).map(|packet| packet.number)
+    }
+
     /// Takes away what cannot be a packet of the connection: the stack has dealt with the arrival of packet `number`, and by
     /// its threshold an older one has either arrived or is lost.
     ///
@@ -124,7 +142,21 @@ impl Packets {
     /// does not name, and what becomes of them it does not tell. One with a number that the connection then skips would stay
     /// for ever, and no acknowledgement would seem to make progress.
     pub fn forget_strangers(&mut self, number: u64) {
-        while self.first + THRESHOLD <= number && self.take(self.first).is_some() {}
+        while let Some(oldest) = self.list.front().map(|packet| packet.number).filter(|n| n + THRESHOLD <= number) {
+            self.take(oldest);
+        }
+    }
+
+    /// Takes away the packets that the stack, which has `in_flight` bytes on their way, does not count: bare
+    /// acknowledgements, and those of the handshake whose keys are gone. They are the oldest that fit the difference.
+    pub fn keep(&mut self, in_flight: u64) {
+        let mut index = 0;
+        while self.in_flight > in_flight {
+            let fits = |packet: &&Packet| packet.outstanding && packet.bytes <= self.in_flight - in_flight;
+            let Some(number) = self.list.range(index..).find(fits).map(|packet| packet.number) else { return };
+            self.take(number);
+            index = self.list.partition_point(|packet| packet.number < number);
+        }
     }
 
     /// The delivery-rate sample of an acknowledgement whose newest packet is `newest`, if it spans at least `min_rtt`.
@@ -148,15 +180,13 @@ impl Packets {
     }
 
     /// The application limits sending, as far as known.
-    #[must_use]
     pub fn is_app_limited(&self) -> bool {
         self.app_limited_until > 0
     }
 
     /// The first byte that is still on its way.
-    #[must_use]
     pub fn first_outstanding(&self) -> u64 {
-        self.list.front().filter(|p| p.outstanding).map_or(self.sent, |p| p.offset)
+        self.list.front().map_or(self.sent, |packet| packet.offset)
     }
 }
 
