@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help prerequisites setup train test test-real-time test-computed test-oldest test-cluster check bench soak \
   gain learned-controllers attacks measurements format docs policies leaderboard reproduction reproduction-kernel reproduction-quic properties proof wheel sdist lock release-notes image-check fuzz site \
-  stacks-check clean can-build FORCE
+  stacks-check adapters adapters-check clean can-build FORCE
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 
@@ -188,6 +188,18 @@ reproduction-quic: setup  ## The suites that also run over QUIC, in real time an
 stacks-check: setup $(call WITH,test)  ## As root: build or install all stacks of others, and run their tests (minutes of a compiler)
 	$(BIN)/ccarena stacks get all
 	CCARENA_STACKS_NEEDED=all $(BIN)/python -m pytest tests/privileged/test_stacks.py $(ARGS)
+
+ADAPTERS = quinn s2n-quic
+
+adapters: FORCE  ## Build and test the adapter for quinn, and the transfer that the tests with privileges run
+	cargo test --locked --target-dir target --manifest-path examples/adapters/quinn/Cargo.toml
+
+adapters-check: setup  ## As root: build and test all adapters, and compare transfers over them with the simulator (minutes of a compiler)
+	for each in $(ADAPTERS); do \
+	  cargo test --locked --target-dir target --manifest-path examples/adapters/$$each/Cargo.toml; \
+	  cargo build --release --locked --target-dir target --manifest-path examples/adapters/$$each/Cargo.toml; \
+	done
+	CARGO_TARGET_DIR=$(CURDIR)/target $(BIN)/python examples/adapters/check.py own $(ADAPTERS) $(ARGS)
 
 properties: setup  ## Run Rust's property tests ROUNDS times, each time with other cases
 	for round in $$(seq $(ROUNDS)); do cargo test $(CRATES) --profile checked --quiet; done

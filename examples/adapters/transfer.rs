@@ -4,6 +4,7 @@ use std::env;
 use std::error::Error;
 use std::fs;
 use std::net::SocketAddr;
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use ccarena_cc::policy::Policy;
@@ -45,6 +46,17 @@ pub fn bytes() -> Result<u64> {
 /// The receiver's address.
 pub fn receiver() -> Result<SocketAddr> {
     Ok(SocketAddr::new(variable("RECEIVER")?.parse()?, variable("PORT")?.parse()?))
+}
+
+/// The program's end, and the reason on standard error if it failed.
+pub fn end(result: Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Returns whether this program is the receiver.

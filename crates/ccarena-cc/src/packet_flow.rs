@@ -216,6 +216,16 @@ impl PacketFlow {
         true
     }
 
+    /// Packet `number` is lost, of a stack that gives [sums](Self::on_acked_to) of those that arrive. If it was taken to have
+    /// arrived, the oldest packet stands for it.
+    pub fn on_lost_among(&mut self, number: u64) {
+        if !self.on_lost(number) {
+            if let Some(oldest) = self.packets.oldest_by(Time::NEVER) {
+                self.on_lost(oldest);
+            }
+        }
+    }
+
     /// Packets of `bytes` in total are lost, the newest of which was sent at `sent`, of a stack that gives a sum. They are
     /// taken to be the oldest.
     pub fn on_lost_to(&mut self, sent: Time, mut bytes: u64) {
@@ -280,8 +290,7 @@ impl PacketFlow {
         // Keeps the vectors' memory.
         news.acked_numbers.clear();
         news.lost_numbers.clear();
-        self.news =
-            News { acked_numbers: news.acked_numbers, lost_numbers: news.lost_numbers, ..News::default() };
+        self.news = News { acked_numbers: news.acked_numbers, lost_numbers: news.lost_numbers, ..News::default() };
         something
     }
 
@@ -421,11 +430,6 @@ impl PacketFlow {
     #[must_use]
     pub fn departure(&self) -> Option<Time> {
         self.pacing.map(|_| self.pacer.opens())
-    }
-
-    /// Makes up for `lateness` of a stack that sends no more often than acknowledgements come; by default for a millisecond.
-    pub fn allow_lateness(&mut self, lateness: Dur) {
-        self.pacer.allow(lateness);
     }
 
     /// Returns the time at which the next packet is due, which is a good time to send all that may leave then.

@@ -16,9 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use ccarena_cc::packet_flow::{Counts, PacketFlow};
-use ccarena_cc::{
-    BuildError, Config, Controller, Decider, Dur, Flow, FlowSetting, Outside, Signal, Time, registry,
-};
+use ccarena_cc::{BuildError, Config, Controller, Decider, Dur, Flow, FlowSetting, Outside, Signal, Time, registry};
 use ccarena_net::tcp_option;
 use noq_proto::RttEstimator;
 use noq_proto::congestion::{Controller as StackController, ControllerFactory, ControllerMetrics};

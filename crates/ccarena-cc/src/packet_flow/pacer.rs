@@ -1,7 +1,7 @@
 //! Pacing at a controller's rate.
 //!
 //! As in QUICHE's `PacingSender` with its alarm granularity: what is due within a millisecond leaves now. A wake-up that
-//! is late is made up for, by a millisecond at most or what the stack needs.
+//! is late is made up for, by a millisecond at most.
 
 use crate::types::{Dur, Rate, Time};
 
@@ -9,16 +9,9 @@ use crate::types::{Dur, Rate, Time};
 const GRANULARITY: Dur = Dur::from_millis(1);
 
 /// Pacer: the time at which the next packet is due.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Pacer {
     due: Time,
-    lateness: Dur,
-}
-
-impl Default for Pacer {
-    fn default() -> Self {
-        Self { due: Time::ZERO, lateness: GRANULARITY }
-    }
 }
 
 impl Pacer {
@@ -32,14 +25,9 @@ impl Pacer {
         Time(self.due.0.saturating_sub(GRANULARITY.0))
     }
 
-    /// Makes up for wake-ups that are `lateness` late, and for a millisecond at least.
-    pub fn allow(&mut self, lateness: Dur) {
-        self.lateness = lateness.max(GRANULARITY);
-    }
-
     /// A packet of `bytes` leaves at `now`.
     pub fn on_sent(&mut self, now: Time, bytes: u64, rate: Rate) {
-        let earliest = Time(now.0.saturating_sub(self.lateness.0));
+        let earliest = Time(now.0.saturating_sub(GRANULARITY.0));
         let took = rate.time_for(bytes).0.min(Dur::from_millis(60_000).0);
         self.due = Time(self.due.max(earliest).0.saturating_add(took));
     }

@@ -13,8 +13,7 @@
 //! quinn reports acknowledged packets by their times of sending, and losses as a sum of bytes, of which the oldest packets
 //! are taken to be lost. It gives the smoothed RTT of the acknowledgement before. It has no timer for a controller, whose
 //! timer therefore runs at the next packet or acknowledgement. quinn paces at 1.25 windows per smoothed RTT, whatever the
-//! controller says. A controller's pacing rate therefore closes the window until the next acknowledgement after the next
-//! packet is due.
+//! controller says. A controller's pacing rate therefore bounds the window to what this rate sends in a smoothed RTT.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,10 +35,8 @@ pub const HOST: Host = Host {
     router_headers: false,
 };
 
-/// Packets in flight below which a pacing rate closes no window: without an acknowledgement to come, it would stay closed.
-const LEAST_PACKETS: u64 = 4;
-/// Part of the smoothed RTT by which a packet may leave late and is made up for.
-const LATENESS: u64 = 4;
+/// Fewest packets in flight that a pacing rate leaves.
+const LEAST_PACKETS: u64 = 2;
 
 /// Builds the controller of each connection.
 #[derive(Clone, Debug)]
@@ -101,7 +98,6 @@ impl State {
         self.sampled |= std::mem::take(&mut self.complete);
         if self.flow.is_unsettled() {
             self.flow.settle(self.now, self.srtt);
-            self.flow.allow_lateness(self.srtt / LATENESS);
         }
         self.flow.on_timer(self.now);
     }
@@ -154,10 +150,10 @@ impl State {
 
     fn window(&mut self) -> u64 {
         self.settle();
-        let closed = self.flow.departure().is_some_and(|at| at > self.now);
-        let open = if closed { self.flow.in_flight().max(LEAST_PACKETS * u64::from(self.mtu)) } else { u64::MAX };
+        let paced = self.flow.pacing_rate().filter(|_| self.srtt > Dur::ZERO).map(|rate| rate.bytes_in(self.srtt).0);
+        let least = LEAST_PACKETS * u64::from(self.mtu);
         // quinn sends while less than its window is in flight, not as much.
-        self.flow.window().min(open) + 1
+        self.flow.window().min(paced.map_or(u64::MAX, |bytes| bytes.max(least))) + 1
     }
 }
 
@@ -217,3 +213,9 @@ impl Controller for Connection {
 fn nanoseconds(duration: Duration) -> Dur {
     Dur(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
+
+#[cfg(test)]
+#[path = "../../parity.rs"]
+mod parity;
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 //! A transfer over quinn: `transfer server` receives what `transfer client` sends.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use ccarena_quinn::Factory;
@@ -11,11 +12,11 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 #[path = "../../transfer.rs"]
 mod transfer;
-use transfer::{CHUNK, MTU, Result, WINDOW, bytes, control, receiver, receives};
+use transfer::{CHUNK, MTU, Result, WINDOW, bytes, control, end, receiver, receives};
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<()> {
-    if receives() { receive().await } else { send().await }
+async fn main() -> ExitCode {
+    end(if receives() { receive().await } else { send().await })
 }
 
 async fn receive() -> Result<()> {

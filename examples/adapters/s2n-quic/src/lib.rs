@@ -71,7 +71,7 @@ pub struct Connection(Arc<Mutex<State>>);
 #[derive(Debug)]
 pub struct State {
     flow: PacketFlow,
-    /// Time of the first packet.
+    /// The first packet's time.
     origin: Option<Timestamp>,
     now: Time,
     srtt: Dur,
@@ -98,8 +98,8 @@ impl State {
         self.flow.on_timer(self.now);
     }
 
-    fn on_sent(&mut self, now: Timestamp, bytes: u64, app_limited: bool) -> u64 {
-        self.now = self.time(now);
+    fn on_sent(&mut self, now: Time, bytes: u64, app_limited: bool) -> u64 {
+        self.now = now;
         self.settle();
         if app_limited {
             self.flow.on_app_limited();
@@ -109,10 +109,18 @@ impl State {
         self.number
     }
 
-    fn on_ack(&mut self, now: Timestamp, newest: u64, bytes: u64) {
-        self.now = self.time(now);
-        self.flow.on_acked_to(self.now, newest, bytes);
+    fn on_ack(&mut self, now: Time, newest: u64, bytes: u64) {
+        self.now = now;
+        self.flow.on_acked_to(now, newest, bytes);
         self.settle();
+    }
+
+    fn on_lost(&mut self, now: Time, number: u64, persistent: bool) {
+        self.now = now;
+        self.flow.on_lost_among(number);
+        if persistent {
+            self.flow.on_persistent_congestion();
+        }
     }
 
     fn window(&mut self) -> u64 {
@@ -132,6 +140,12 @@ impl State {
 impl Connection {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn discard(&self, bytes: u64) {
+        let mut state = self.state();
+        let in_flight = state.flow.in_flight().saturating_sub(bytes);
+        state.flow.on_in_flight(in_flight);
     }
 }
 
@@ -163,7 +177,12 @@ impl CongestionController for Connection {
         _: &RttEstimator,
         _: &mut P,
     ) -> u64 {
-        if bytes == 0 { 0 } else { self.state().on_sent(now, bytes as u64, app_limited == Some(true)) }
+        if bytes == 0 {
+            return 0;
+        }
+        let mut state = self.state();
+        let now = state.time(now);
+        state.on_sent(now, bytes as u64, app_limited == Some(true))
     }
 
     fn on_rtt_update<P: Publisher>(&mut self, _: Timestamp, _: Timestamp, rtt: &RttEstimator, _: &mut P) {
@@ -180,7 +199,9 @@ impl CongestionController for Connection {
         now: Timestamp,
         _: &mut P,
     ) {
-        self.state().on_ack(now, newest, bytes as u64);
+        let mut state = self.state();
+        let now = state.time(now);
+        state.on_ack(now, newest, bytes as u64);
     }
 
     fn on_packet_lost<P: Publisher>(
@@ -194,11 +215,8 @@ impl CongestionController for Connection {
         _: &mut P,
     ) {
         let mut state = self.state();
-        state.now = state.time(now);
-        state.flow.on_lost(number);
-        if persistent {
-            state.flow.on_persistent_congestion();
-        }
+        let now = state.time(now);
+        state.on_lost(now, number, persistent);
     }
 
     fn on_explicit_congestion<P: Publisher>(&mut self, marked: u64, _: Timestamp, _: &mut P) {
@@ -210,9 +228,7 @@ impl CongestionController for Connection {
     }
 
     fn on_packet_discarded<P: Publisher>(&mut self, bytes: usize, _: &mut P) {
-        let mut state = self.state();
-        let in_flight = state.flow.in_flight().saturating_sub(bytes as u64);
-        state.flow.on_in_flight(in_flight);
+        self.discard(bytes as u64);
     }
 
     fn earliest_departure_time(&self) -> Option<Timestamp> {
@@ -224,3 +240,9 @@ impl CongestionController for Connection {
 fn nanoseconds(duration: Duration) -> Dur {
     Dur(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
+
+#[cfg(test)]
+#[path = "../../parity.rs"]
+mod parity;
+#[cfg(test)]
+mod tests;

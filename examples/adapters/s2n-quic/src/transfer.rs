@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::process::ExitCode;
 
 use ccarena_s2n_quic::Factory;
 use s2n_quic::client::Connect;
@@ -11,11 +12,11 @@ use s2n_quic::{Client, Server};
 
 #[path = "../../transfer.rs"]
 mod transfer;
-use transfer::{CHUNK, HEADER_BYTES, MTU, Result, WINDOW, bytes, control, receiver, receives};
+use transfer::{CHUNK, HEADER_BYTES, MTU, Result, WINDOW, bytes, control, end, receiver, receives};
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<()> {
-    if receives() { receive().await } else { send().await }
+async fn main() -> ExitCode {
+    end(if receives() { receive().await } else { send().await })
 }
 
 async fn receive() -> Result<()> {
