@@ -15,7 +15,7 @@ const LARGEST_GAP: u64 = 1 << 10;
 /// A packet that was sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {
-    /// Its number.
+    /// Number of the packet.
     pub number: u64,
     /// Time of sending.
     pub sent: Time,
