@@ -114,9 +114,10 @@ bench: setup $(call WITH,test)  ## Measure the simulator, environments, training
 	$(BIN)/python -m bench.page
 
 soak: ROUNDS = 1000
-soak: setup $(call WITH,test)  ## As root: attach, send, kill -9 at random and detach the kernel bridge, ROUNDS times (about 20 minutes)
+soak: setup $(call WITH,test)  ## As root: attach, swap policies, send, kill -9 at random and detach, ROUNDS times (about 20 minutes)
 	$(BIN)/python -m bench.soak --rounds $(ROUNDS)
 	$(BIN)/python -m bench.soak --churn 20000
+	$(BIN)/python -m bench.swaps --rounds $(ROUNDS)
 
 # Networks are trained in settings named by ARGS="--train half-silent".
 gain: setup $(call WITH,test)  ## Measure how much ACCT's network can gain over a table, setting by setting; finished parts are kept

@@ -1,4 +1,5 @@
-"""Policies that run in the kernel: load one as a congestion control, replace it, read its counters, unload it.
+"""Policies that run in the kernel: load one as a congestion control, choose which connections it gets, replace it, go
+back to the one before, read its counters, unload it.
 
 loaded = load("hyvar")
 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, loaded.name.encode())
@@ -17,7 +18,7 @@ from typing import Any
 from ccarena.cc_kernel_bridge.bridge import ask
 from ccarena.errors import RunnerError
 
-__all__ = ["MAGIC", "Loaded", "image", "load", "policy_file", "stats", "unload"]
+__all__ = ["MAGIC", "Loaded", "canary", "image", "load", "policy_file", "records", "rollback", "stats", "unload"]
 
 MAGIC = b"CCCAIMA\0"
 """First bytes of an image from `ccarena export --to kernel`."""
@@ -34,8 +35,22 @@ class Loaded:
     """Digest of the scheme's spec."""
     policy: str
     """Origin of the policy."""
+    sha256: str
+    """Digest of the policy's image, which `ccarena export --to kernel` prints, too."""
     generation: int
     """Number of the policy among those that this name has had, from 1."""
+    before: str | None
+    """Digest of the policy that this one replaced, to which `rollback` returns."""
+    shadow: bool
+    """The policy decides, and CUBIC acts."""
+    share: float
+    """Share of connections that get the policy, by hash."""
+    cgroup: int
+    """Inode of the cgroup whose sockets get the policy; 0 for any."""
+    to: str | None
+    """Prefix of the remote addresses that get the policy; None for any."""
+    guard: int
+    """Decisions in a row, outside the range in training or clipped, that hand a connection to CUBIC; 0: none do."""
     option: bool
     """Sockets write, read and echo ACCT's TCP option."""
     age_s: float
@@ -55,10 +70,32 @@ class Loaded:
     """Number of decisions whose action was held back, by the window limit for instance."""
     missed: int
     """Number of decisions for which the CPU had no buffer left; the previous action stayed in force."""
+    handed_back: int
+    """Number of connections that the guard took from the policy."""
+    compared: int
+    """Number of decisions in shadow mode that were compared with CUBIC."""
+    agreed: int
+    """Number of these whose rate was within 10 % of CUBIC's."""
     cases: dict[str, float]
     """Shares of periods by the reasoner's case; empty for other clocks."""
     zones: dict[str, float]
     """Shares of periods by ACCT's zone; empty over other bases."""
+
+    @property
+    def traffic(self) -> str:
+        """Connections that the policy gets, in words: all, none, in shadow, or a share of some."""
+        limits = [f"to {self.to}" if self.to else "", f"in cgroup {self.cgroup}" if self.cgroup else ""]
+        limited = " ".join(limit for limit in limits if limit)
+        if self.shadow:
+            return "shadow"
+        if self.share in (0, 1) and not limited:
+            return "all connections" if self.share else "no connection"
+        return f"{100 * self.share:.4g} % of connections {limited}".strip()
+
+    @property
+    def agreement(self) -> float | None:
+        """Share of the shadow's decisions within 10 % of CUBIC's rate; None without one."""
+        return self.agreed / self.compared if self.compared else None
 
 
 def policy_file(policy: str) -> Path:
@@ -86,6 +123,8 @@ def load(
     option: Path | None = None,
     desired_mbps: float | None = None,
     params: Mapping[str, float] | None = None,
+    shadow: bool = False,
+    guard: int | None = None,
 ) -> Loaded:
     """Makes `policy` (an artifact, a run, a shipped policy or an image) the congestion control `name` (default: the
     scheme's).
@@ -98,6 +137,9 @@ def load(
         option: sockets of this cgroup write and answer ACCT's TCP option.
         desired_mbps: the rate that they ask for (None: 10,000).
         params: run-time parameters of the spec.
+        shadow: the policy decides, and CUBIC acts.
+        guard: decisions in a row, outside the range in training or clipped, after which CUBIC takes a connection over
+            (None: 32, or the loaded policy's; 0: never).
 
     Raises PolicyError for a file that is no policy. Raises MachineError: no root, a kernel that cannot, a spec that
     cannot run in the kernel, or a policy of another scheme. The loaded policy then stays.
@@ -109,7 +151,49 @@ def load(
     words += [] if desired_mbps is None else ["--desired-mbps", repr(float(desired_mbps))]
     for key, value in (params or {}).items():
         words += ["--param", f"{key}={float(value)!r}"]
-    return _loaded(_read(ask("load", *words)))
+    words += ["--shadow"] if shadow else []
+    return _loaded(_read(ask("load", *words, *_guard(guard))))
+
+
+def canary(
+    name: str, share: float, *, cgroup: Path | None = None, to: str | None = None, guard: int | None = None
+) -> Loaded:
+    """Gives the policy `name` the share of connections, from 0 to 1; CUBIC runs the others, under the same name.
+
+    Open connections follow at their next acknowledgement. A connection's hash decides, so a larger share adds
+    connections and keeps those that have the policy.
+
+    Arguments:
+        cgroup: only sockets that were made in this cgroup (version 2).
+        to: only connections to this prefix of addresses.
+        guard: as of `load`.
+
+    Raises MachineError if it is not loaded, or for a share, cgroup or prefix that is none.
+    """
+    words = [name, "--share", repr(float(share))]
+    words += [] if cgroup is None else ["--cgroup", str(cgroup)]
+    words += [] if to is None else ["--to", to]
+    return _loaded(_read(ask("canary", *words, *_guard(guard))))
+
+
+def rollback(name: str) -> Loaded:
+    """Returns the name to the policy before; open sockets follow at the end of their next period.
+
+    A second call returns to the present one. Raises MachineError if it is not loaded, or has had one policy only.
+    """
+    return _loaded(_read(ask("rollback", name)))
+
+
+def records(name: str, after: int = 0) -> list[dict[str, Any]]:
+    """Returns the kernel's records of the policy's connections: open ones, and those ended after record `after`.
+
+    Raises MachineError if it is not loaded.
+    """
+    return [_read(line) for line in ask("connections", name, "--after", str(after)).splitlines()]
+
+
+def _guard(guard: int | None) -> list[str]:
+    return [] if guard is None else ["--guard", str(guard)]
 
 
 def unload(name: str | None = None) -> list[str]:
@@ -135,18 +219,22 @@ def _read(answer: str) -> Any:
         raise RunnerError(f"ccarena-kernel's answer is not understood: {answer[:200]!r}") from error
 
 
+_FIELDS = (
+    *("name", "scheme", "spec", "policy", "sha256", "generation", "before", "option", "age_s"),
+    *("shadow", "share", "cgroup", "to", "guard"),
+    *("sockets", "periods", "decisions", "ns_most", "outside", "held", "missed", "handed_back", "compared", "agreed"),
+)
+
+
 def _loaded(found: dict[str, Any]) -> Loaded:
     try:
-        fields = {key: found[key] for key in ("name", "scheme", "spec", "policy", "generation", "option", "age_s")}
-        counts = {key: found[key] for key in ("sockets", "periods", "decisions", "ns_most", "held", "missed")}
+        fields = {key: found[key] for key in _FIELDS}
         mean = found["ns"] / found["decisions"] if found["decisions"] else 0.0
         cases = {name: count for name, count in found["cases"].items() if name != "none"}
         return Loaded(
             **fields,
-            **counts,
             ns_per_decision=mean,
             clamps=found["beyond"],
-            outside=found["outside"],
             cases=_shares(cases),
             zones=_shares(found["zones"]),
         )

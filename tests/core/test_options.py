@@ -336,9 +336,32 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--option": more("kernel load acct", "--option ."),
         "--desired-mbps": more("kernel load acct", "--desired-mbps 7"),
         "--param": more("kernel load acct", "--param budget_ms=7"),
+        "--shadow": more("kernel load acct", "--shadow"),
+        "--guard": more("kernel load acct", "--guard 7"),
+    },
+    "kernel canary": {
+        "name": Case("kernel canary acct --share 1", "kernel canary mine --share 1"),
+        "--share": Case("kernel canary acct --share 1", "kernel canary acct --share 0.5"),
+        "--cgroup": more("kernel canary acct --share 1", "--cgroup ."),
+        "--to": more("kernel canary acct --share 1", "--to 10.0.0.0/8"),
+        "--guard": more("kernel canary acct --share 1", "--guard 7"),
+    },
+    "kernel report": {
+        "name": Case("kernel report acct", "kernel report mine"),
+        "--json": more("kernel report acct", "--json"),
+    },
+    "kernel rollback": {"name": Case("kernel rollback acct", "kernel rollback mine")},
+    "kernel connections": {
+        "name": Case("kernel connections acct", "kernel connections mine"),
+        "--follow": more("kernel connections acct", "--follow 1"),
     },
     "kernel unload": {"name": more("kernel unload", "mine")},
-    "kernel stats": {"name": more("kernel stats", "mine"), "--json": more("kernel stats", "--json")},
+    "kernel stats": {
+        "name": more("kernel stats", "mine"),
+        "--json": more("kernel stats", "--json"),
+        "--prometheus": more("kernel stats", "--prometheus"),
+        "--listen": more("kernel stats", "--listen 127.0.0.1:9100"),
+    },
     "kernel status": {"--json": more("kernel status", "--json")},
     "kernel weight": {
         "weight": Case("kernel weight 1", "kernel weight 2"),
@@ -620,6 +643,10 @@ STANDING_IN = (
     "ccarena.cc_kernel_bridge.bridge.set_weight",
     "ccarena.cc_kernel_bridge.policies.load",
     "ccarena.cc_kernel_bridge.policies.unload",
+    "ccarena.cc_kernel_bridge.policies.canary",
+    "ccarena.cc_kernel_bridge.policies.rollback",
+    "ccarena.commands.kernel.follow",
+    "ccarena.commands.kernel.serve_text",
     "ccarena.commands.kernel.os.execv",
     "ccarena.traces.fetch_sets.fetch_set",
     "ccarena.traces.compare.compare",
@@ -669,6 +696,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]
     weights = tensorfile.encode(tensors, {})
     monkeypatch.setattr("ccarena.cc_kernel_bridge.bridge.status", lambda: None)
     monkeypatch.setattr("ccarena.cc_kernel_bridge.policies.stats", lambda name=None: print(f"stats of {name}") or [])
+    monkeypatch.setattr("ccarena.commands.kernel.connections", lambda name: print(f"connections of {name}") or [])
     monkeypatch.setattr("ccarena.commands.kernel.find", lambda name: Path(name))
     monkeypatch.setattr("ccarena.commands.quic.find", lambda name: Path(name))
     monkeypatch.setattr("ccarena.commands.remote.find", lambda name: Path(name))

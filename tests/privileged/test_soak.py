@@ -1,4 +1,6 @@
-"""The kernel bridge under kill -9 and under many short connections, briefly; `make soak` takes its time."""
+"""The kernel bridge and policies in the kernel, briefly: kill -9, swaps, many short connections; `make soak` takes its
+time.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,12 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.usefixtures("kernel")
 
 
-@pytest.mark.parametrize("words", [("--rounds", "5"), ("--churn", "3000")])
-def test_nothing_is_left_stalls_or_grows(words: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    "words", [("bench.soak", "--rounds", "5"), ("bench.soak", "--churn", "3000"), ("bench.swaps", "--rounds", "30")]
+)
+def test_nothing_is_left_stalls_or_grows(words: tuple[str, ...]) -> None:
     # In a process of its own, which forks its clients.
-    line = [sys.executable, "-m", "bench.soak", *words]
+    line = [sys.executable, "-m", *words]
     done = subprocess.run(line, capture_output=True, text=True, cwd=ROOT, timeout=120, check=False)
     if "something is attached" in done.stderr:
         pytest.skip(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Interval", "confidence_interval", "percentile", "percentiles"]
+__all__ = ["Interval", "confidence_interval", "difference", "percentile", "percentiles"]
 
 Floats = NDArray[np.float64]
 
@@ -60,8 +60,30 @@ def confidence_interval(values: Sequence[float] | Floats) -> Interval:
     mean = float(x.mean())
     if np.all(x == x[0]):
         return Interval(float(x[0]), math.nan, math.nan, int(x.size))
-    z, df = 1.959964, x.size - 1
-    # Above the table: Cornish-Fisher (Abramowitz and Stegun 26.7.5), good to 1e-4 there.
-    t = _T_95[df - 1] if df <= len(_T_95) else z + (z**3 + z) / (4 * df)
-    half = t * float(x.std(ddof=1)) / math.sqrt(x.size)
+    half = _t_95(x.size - 1) * float(x.std(ddof=1)) / math.sqrt(x.size)
     return Interval(mean, mean - half, mean + half, int(x.size))
+
+
+def difference(ours: Sequence[float] | Floats, theirs: Sequence[float] | Floats) -> Interval:
+    """Returns Welch's interval (95 %) of the mean of `ours` less that of `theirs`, two independent samples.
+
+    Values that are not finite are left out. Without two values on each side, or if all are equal, there is no interval.
+    """
+    a, b = (np.array([x for x in map(float, values) if math.isfinite(x)]) for values in (ours, theirs))
+    mean = float(a.mean() - b.mean()) if a.size and b.size else math.nan
+    n = int(a.size + b.size)
+    if min(a.size, b.size) < 2:
+        return Interval(mean, math.nan, math.nan, n)
+    u, v = float(a.var(ddof=1)) / a.size, float(b.var(ddof=1)) / b.size
+    if u + v == 0:
+        return Interval(mean, math.nan, math.nan, n)
+    df = (u + v) ** 2 / (u**2 / (a.size - 1) + v**2 / (b.size - 1))
+    half = _t_95(math.floor(df)) * math.sqrt(u + v)
+    return Interval(mean, mean - half, mean + half, n)
+
+
+def _t_95(df: int) -> float:
+    """Returns the two-sided 95 % quantile of Student's t for `df` degrees of freedom."""
+    z = 1.959964
+    # Above the table: Cornish-Fisher (Abramowitz and Stegun 26.7.5), good to 1e-4 there.
+    return _T_95[df - 1] if df <= len(_T_95) else z + (z**3 + z) / (4 * df)

@@ -246,7 +246,7 @@ fn shown(loaded: &Loaded) -> Value {
         "outside": stats.outside,
         "held": stats.held,
         "missed": stats.missed,
-        "guarded": stats.guarded,
+        "handed_back": stats.handed_back,
         "compared": stats.compared,
         "agreed": stats.agreed,
         "cases": shares(&CASES, &stats.cases),

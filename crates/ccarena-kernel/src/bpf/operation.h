@@ -12,7 +12,7 @@ enum {
 	ROLE_SHADOW = 1,  /* it decides, and CUBIC acts */
 	ROLE_CONTROL = 2, /* CUBIC, to compare the policy with */
 	ROLE_APART = 3,	  /* CUBIC: the connection is not one of those that are compared */
-	ROLE_GUARDED = 4, /* CUBIC: the guard took the connection from the policy */
+	ROLE_HANDED_BACK = 4, /* CUBIC: the guard took the connection from the policy */
 };
 
 /* connection.ended: why no more of this role, or of this policy, follows */

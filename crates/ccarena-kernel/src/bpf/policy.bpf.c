@@ -276,7 +276,7 @@ static __noinline int follow_operation(struct sock *sk, struct flow *flow, u64 n
 	tally->version = operation.version;
 	if (!image)
 		return 0;
-	if (tally->role == ROLE_GUARDED && image->generation == flow->learned.generation &&
+	if (tally->role == ROLE_HANDED_BACK && image->generation == flow->learned.generation &&
 	    (role == ROLE_POLICY || role == ROLE_SHADOW))
 		return 0;
 	if (role != tally->role)
@@ -334,8 +334,8 @@ static __noinline int end_period(struct sock *sk, struct flow *flow, u64 now)
 		__sync_fetch_and_add(&stats->zones[zone_of(learned, m, ns_of(image->base_options[0])) & 3], 1);
 	report(learned, image, stats);
 	if (!decide(flow, image, m, stats)) {
-		__sync_fetch_and_add(&stats->guarded, 1);
-		return change_role(sk, flow, ROLE_GUARDED, ENDED_GUARD, now);
+		__sync_fetch_and_add(&stats->handed_back, 1);
+		return change_role(sk, flow, ROLE_HANDED_BACK, ENDED_GUARD, now);
 	}
 	window = segments(flow);
 	if (shadow) {

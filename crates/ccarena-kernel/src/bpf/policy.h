@@ -19,7 +19,7 @@ struct stats {
 	ccarena_u64 unreported; /* decisions whose report found no room */
 	ccarena_u64 held;	/* decisions whose action was held back */
 	ccarena_u64 missed;	/* decisions for which no room to work was left on the CPU */
-	ccarena_u64 guarded;	/* connections that the guard took from the policy */
+	ccarena_u64 handed_back;	/* connections that the guard took from the policy */
 	ccarena_u64 compared;	/* decisions in the shadow that were compared */
 	ccarena_u64 agreed;	/* those within a tenth of the running rate */
 	ccarena_u64 cases[8];	/* periods by the reasoner's case */

@@ -15,7 +15,7 @@ use crate::maps::map_error;
 /// Default of [`Operation::guard`].
 pub const GUARD: u32 = 32;
 /// [`Connection::role`], by number.
-pub const ROLES: [&str; 5] = ["policy", "shadow", "control", "apart", "guarded"];
+pub const ROLES: [&str; 5] = ["policy", "shadow", "control", "apart", "handed_back"];
 /// [`Connection::ended`], by number.
 pub const ENDINGS: [Option<&str>; 5] = [None, Some("closed"), Some("moved"), Some("replaced"), Some("guard")];
 /// All connections, in units of [`Operation::share`].

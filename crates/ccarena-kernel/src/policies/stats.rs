@@ -31,7 +31,7 @@ pub struct Stats {
     /// Decisions for which no room to work was left on the CPU: the action before stayed in force.
     pub missed: u64,
     /// Connections that the guard took from the policy.
-    pub guarded: u64,
+    pub handed_back: u64,
     /// Decisions in the shadow that were compared with the running control.
     pub compared: u64,
     /// Number of these within a tenth of the running rate.
@@ -62,7 +62,7 @@ impl Stats {
                 unreported: add(a.unreported, b.unreported),
                 held: add(a.held, b.held),
                 missed: add(a.missed, b.missed),
-                guarded: add(a.guarded, b.guarded),
+                handed_back: add(a.handed_back, b.handed_back),
                 compared: add(a.compared, b.compared),
                 agreed: add(a.agreed, b.agreed),
                 cases: std::array::from_fn(|k| add(a.cases[k], b.cases[k])),
@@ -88,7 +88,7 @@ impl Stats {
             unreported,
             held,
             missed,
-            guarded,
+            handed_back,
             compared,
             agreed,
             rest @ ..,
@@ -105,7 +105,7 @@ impl Stats {
             unreported,
             held,
             missed,
-            guarded,
+            handed_back,
             compared,
             agreed,
             cases: std::array::from_fn(|k| rest[k]),

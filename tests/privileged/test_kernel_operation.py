@@ -1,0 +1,263 @@
+"""Giving a policy traffic: shadow, canary, guard, telemetry, rollback, on real connections."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from http.server import HTTPServer
+from pathlib import Path
+
+import pytest
+
+from ccarena import cli
+from ccarena.cc_kernel_bridge import bridge, policies
+from ccarena.cc_kernel_bridge.canary import report
+from ccarena.cc_kernel_bridge.connections import Connection, connections, follow
+from ccarena.errors import MachineError
+from ccarena.policies import artifact
+from ccarena.scenarios.entrants import find_policy
+from tests.privileged.test_kernel_policies import unified_cgroup
+
+pytestmark = pytest.mark.usefixtures("kernel", "free")
+
+NAME = "operated"
+
+
+@pytest.fixture
+def free() -> Iterator[None]:
+    """Nothing is loaded, before and afterwards."""
+    if policies.stats() or bridge.status() is not None:
+        pytest.skip("SKIPPED, operating policies is not tested: something is attached; `ccarena kernel detach`")
+    yield
+    policies.unload()
+
+
+class Pair:
+    """A connection under a policy, and its other end."""
+
+    def __init__(self, server: socket.socket, name: str) -> None:
+        self.sender = socket.socket()
+        self.sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+        self.sender.connect(server.getsockname())
+        self.local = "{}:{}".format(*self.sender.getsockname())
+        self.receiver, _ = server.accept()
+        self.sender.settimeout(10)
+        self.receiver.settimeout(10)
+
+    def send(self, kilobytes: int = 64) -> None:
+        """Sends so much, and reads all of it."""
+        data, left = bytes(kilobytes << 10), kilobytes << 10
+        thread = threading.Thread(target=self.sender.sendall, args=(data,))
+        thread.start()
+        while left:
+            left -= len(self.receiver.recv(left))
+        thread.join()
+
+    def close(self) -> None:
+        self.sender.close()
+        self.receiver.close()
+
+
+@contextmanager
+def pairs(count: int, name: str = NAME) -> Iterator[list[Pair]]:
+    """`count` connections under a policy."""
+    with socket.create_server(("127.0.0.1", 0), backlog=count) as server, ExitStack() as stack:
+        made = [Pair(server, name) for _ in range(count)]
+        for each in made:
+            stack.callback(each.close)
+        yield made
+
+
+def living(name: str = NAME) -> dict[str, Connection]:
+    """The open connections by their local address, the senders' alone."""
+    return {each.local: each for each in connections(name) if each.ended is None}
+
+
+def test_a_shadow_decides_and_does_not_act(capsys: pytest.CaptureFixture[str]) -> None:
+    assert policies.load("acct", NAME, shadow=True, guard=0).traffic == "shadow"
+    with pairs(1) as (pair,):
+        for _ in range(50):
+            pair.send(256)
+        found = living()[pair.local]
+        assert found.role == "shadow" and found.decisions > 20
+        assert found.compared == found.decisions - 1 and found.agreement is not None
+        assert found.policy_mbps and found.running_mbps
+        (stats,) = policies.stats(NAME)
+        assert (stats.compared, stats.decisions) == (found.compared, found.decisions)
+        # CUBIC has no pacing of its own; ACCT would pace, and its window would not be CUBIC's.
+        assert cli.main(["kernel", "canary", NAME, "--share", "1"]) == 0
+        assert "all connections" in capsys.readouterr().out
+        pair.send(256)
+        assert living()[pair.local].role == "policy"
+    moved = [each for each in connections(NAME) if each.ended == "moved"]
+    assert [each.decisions for each in moved] == [found.decisions]
+
+
+def test_a_share_of_connections_gets_the_policy_and_the_report_compares() -> None:
+    policies.load("acct", NAME, guard=0)
+    policies.canary(NAME, 0.5)
+    with pairs(40) as made:
+        for pair in made:
+            pair.send(512)
+        roles = {local: each.role for local, each in living().items()}
+        chosen = {local for local, role in roles.items() if role == "policy"}
+        assert set(roles.values()) == {"policy", "control"} and 8 <= len(chosen) <= 32
+        assert all((each.decisions > 0) == (each.local in chosen) for each in living().values())
+        # More get it, and nobody loses it; then nobody has it.
+        policies.canary(NAME, 0.8)
+        for pair in made:
+            pair.send(64)
+        more = {local for local, each in living().items() if each.role == "policy"}
+        assert chosen < more
+        policies.canary(NAME, 0)
+        for pair in made:
+            pair.send(64)
+        assert {each.role for each in living().values()} == {"control"}
+    found = report(NAME, connections(NAME))
+    assert (found.policy, found.control, found.handed_back) == (len(more), 40, 0)
+    throughput, rtt, retransmitted = found.figures
+    assert throughput.policy.mean > 0 and throughput.difference.low < throughput.difference.high
+    assert 0 < rtt.policy.mean < 1000 and retransmitted.policy.mean >= 0
+
+
+def test_a_prefix_and_a_cgroup_choose_connections() -> None:
+    policies.load("acct", NAME)
+    policies.canary(NAME, 1, to="127.0.0.0/8")
+    with pairs(2) as made:
+        assert {each.role for each in living().values()} == {"policy"}
+        policies.canary(NAME, 1, to="10.0.0.0/8")
+        for pair in made:
+            pair.send()
+        assert {each.role for each in living().values()} == {"control"}
+        # With a share below 1, CUBIC beside the policy is that of the same addresses alone.
+        policies.canary(NAME, 0.5, to="10.0.0.0/8")
+        for pair in made:
+            pair.send()
+        assert {each.role for each in living().values()} == {"apart"}
+        own = Path("/proc/self/cgroup").read_text().split("0::/")[1].strip()
+        policies.canary(NAME, 1, cgroup=unified_cgroup() / own)
+        for pair in made:
+            pair.send()
+        assert {each.role for each in living().values()} == {"policy"}
+    assert report(NAME, connections(NAME)).policy == 2
+
+
+def elsewhere(tmp_path: Path) -> str:
+    """A policy whose training saw a throughput that no link has."""
+    policy = artifact.load(find_policy("acct"))
+    seen = policy.interface.observation_len
+    file = tmp_path / "elsewhere.safetensors"
+    replace(policy, observed={"low": [0.5e-9] * seen, "high": [1e-9] * seen}).save(file)
+    return str(file)
+
+
+def test_the_guard_hands_a_connection_back_once_until_another_policy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policies.load(elsewhere(tmp_path), NAME, guard=4)
+    with pairs(1) as (pair,):
+        for _ in range(20):
+            pair.send()
+        found = living()[pair.local]
+        assert (found.role, found.decisions) == ("handed_back", 0)
+        (handed,) = [each for each in connections(NAME) if each.ended == "guard"]
+        assert (handed.outside, handed.decisions, handed.local) == (4, 4, pair.local)
+        assert policies.stats(NAME)[0].handed_back == 1
+        assert report(NAME, connections(NAME)).handed_back == 1
+        # The operator's change keeps it with CUBIC; another policy begins anew.
+        policies.canary(NAME, 1, guard=0)
+        pair.send()
+        assert living()[pair.local].role == "handed_back"
+        policies.load("acct", NAME)
+        pair.send()
+        assert living()[pair.local].role == "policy"
+    assert cli.main(["kernel", "report", NAME]) == 0
+    assert "1 connections with the policy (1 taken by the guard), 0 with CUBIC" in capsys.readouterr().out
+
+
+def test_rollback_returns_to_the_policy_before_and_sockets_follow(capsys: pytest.CaptureFixture[str]) -> None:
+    first = policies.load("acct", NAME, guard=0)
+    with pytest.raises(MachineError, match="has had one policy"):
+        policies.rollback(NAME)
+    with pairs(1) as (pair,):
+        pair.send()
+        second = policies.load("acct", NAME, desired_mbps=5000, guard=0)
+        assert second.sha256 != first.sha256 and second.before == first.sha256
+        pair.send(1024)
+        assert cli.main(["kernel", "rollback", NAME]) == 0
+        assert f"policy acct ({first.sha256[:12]}) is in force again" in capsys.readouterr().out
+        (now,) = policies.stats(NAME)
+        assert (now.generation, now.sha256, now.before) == (3, first.sha256, second.sha256)
+        for _ in range(10):
+            pair.send(256)
+        found = living()[pair.local]
+        assert (found.generation, found.role) == (3, "policy") and found.decisions > 0
+        assert policies.rollback(NAME).sha256 == second.sha256
+    assert cli.main(["kernel", "status"]) == 0
+    assert f"number 4, {second.sha256[:12]}; all connections" in capsys.readouterr().out
+
+
+def test_connections_are_lines_and_metrics(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = policies.load("acct", NAME)
+    with pairs(1) as (pair,):
+        pair.send(512)
+        assert cli.main(["kernel", "connections", NAME]) == 0
+        (line,) = map(json.loads, capsys.readouterr().out.splitlines())
+        assert (line["local"], line["role"], line["acked_bytes"]) == (pair.local, "policy", 512 << 10)
+        assert line["throughput_mbps"] > 0 and line["rtt_ms"] > 0
+        assert cli.main(["kernel", "stats", NAME, "--prometheus"]) == 0
+        text = capsys.readouterr().out
+        assert f'policy="acct",sha256="{loaded.sha256}"' in text
+        assert f'ccarena_policy_sockets{{name="{NAME}"}} 1\n' in text
+        assert f'connection="1",remote="{line["remote"]}"}} {512 << 10}\n' in text
+    # The same over HTTP; the server ends as an interrupt would end it.
+    servers: list[HTTPServer] = []
+    monkeypatch.setattr(HTTPServer, "serve_forever", served := HTTPServer.serve_forever)
+    monkeypatch.setattr(HTTPServer, "serve_forever", lambda self: (servers.append(self), served(self)))
+    thread = threading.Thread(target=cli.main, args=(["kernel", "stats", "--listen", "127.0.0.1:0"],))
+    thread.start()
+    while not servers:
+        thread.join(0.01)
+    url = f"http://127.0.0.1:{servers[0].server_port}"
+    with urllib.request.urlopen(f"{url}/metrics", timeout=10) as answer:
+        assert "ccarena_policy_info" in answer.read().decode()
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        urllib.request.urlopen(url, timeout=10)
+    servers[0].shutdown()
+    thread.join(10)
+    # What has ended is told once.
+    reader = follow(NAME, 0.01)
+    assert [each.ended for each in next(reader)] == ["closed"] and next(reader) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("canary absent --share 1", 'no policy is loaded as "absent"'),
+        ("canary operated --share 1.5", "share 1.5; expected a number from 0 to 1"),
+        ("canary operated --share -1", "--share: got -1.0; expected a number of at least zero"),
+        ("canary operated --share 1 --to ten", '"ten" is no prefix of addresses'),
+        ("canary operated --share 1 --cgroup /tmp", "/tmp is no folder of a cgroup2 file system"),
+        ("rollback absent", 'no policy is loaded as "absent"'),
+        ("connections absent", 'no policy is loaded as "absent"'),
+        ("report ../operated", 'no policy is loaded as "../operated"'),
+        ("load acct --guard -1", "--guard: got -1; expected a whole number"),
+        ("stats --listen 9100", "--listen 9100: expected ADDRESS:PORT"),
+        ("connections operated --follow 0", "--follow 0: expected 0.01 to 3600 seconds"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_changes_nothing(
+    command: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policies.load("acct", NAME)
+    policies.canary(NAME, 0.25, to="10.0.0.0/8")
+    before = policies.stats(NAME)[0].traffic
+    assert cli.main(["kernel", *command.split()]) != 0
+    assert message in capsys.readouterr().err
+    assert policies.stats(NAME)[0].traffic == before == "25 % of connections to 10.0.0.0/8"
