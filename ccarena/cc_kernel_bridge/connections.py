@@ -24,10 +24,10 @@ class Connection:
     connection: int
     """Number of the connection under this name, in the order of opening."""
     role: str
-    """Who moves the window: `policy`; `shadow` (the policy decides, CUBIC acts); `control` (CUBIC, to compare with);
+    """Mover of the window: `policy`; `shadow` (the policy decides, CUBIC acts); `control` (CUBIC, to compare with);
     `apart` (CUBIC, not compared); `handed_back` (CUBIC, since the guard took the connection)."""
     ended: str | None
-    """Why the record ended: `closed`, `moved` (another role), `replaced` (another policy) or `guard`; None if open."""
+    """Reason for the end: `closed`, `moved` (another role), `replaced` (another policy) or `guard`; None if open."""
     generation: int
     """Number of the policy, as `ccarena kernel stats` prints it."""
     local: str

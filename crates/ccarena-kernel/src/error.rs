@@ -145,7 +145,7 @@ pub enum KernelError {
     /// No policy of that name.
     #[error("no policy is loaded as {0:?}; `ccarena kernel stats` lists those that are")]
     NotLoaded(String),
-    /// There is no policy to go back to.
+    /// A rollback without a policy before.
     #[error(
         "{0} has had one policy since it was loaded; expected a policy before it, which a second `load` would leave"
     )]

@@ -1,4 +1,4 @@
-//! Which connections a policy gets, and the records of connections: `bpf/operation.h`, field by field.
+//! Choice of the connections that a policy gets, and their records: `bpf/operation.h`, field by field.
 
 use std::io::Read;
 use std::net::{IpAddr, Ipv6Addr};
@@ -24,7 +24,7 @@ pub const ALL: u64 = 1 << 32;
 const RECORDS: u64 = 16384;
 const ZERO: [u8; 4] = 0_u32.to_ne_bytes();
 
-/// What an operator sets for a policy.
+/// Settings of an operator for a policy.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
@@ -32,14 +32,14 @@ pub struct Operation {
     pub version: u64,
     /// Connections of 2^32 that get the policy, chosen by a hash of their addresses and ports.
     pub share: u64,
-    /// Only sockets that were made in this cgroup (version 2), by inode; 0 for any.
+    /// Inode of the cgroup (version 2) whose sockets are chosen; 0 for any.
     pub cgroup: u64,
     /// Flag: the policy decides, and CUBIC acts.
     pub shadow: u32,
     /// Trips in a row after which CUBIC takes a connection over; 0 for never. A decision trips if training did not see its
     /// observation, or if an entry of it was clipped.
     pub guard: u32,
-    /// Only these remote addresses, under the mask: as IPv6, in network order.
+    /// Remote addresses that are chosen, under the mask: as IPv6, in network order.
     pub remote: [u32; 4],
     /// See `remote`.
     pub mask: [u32; 4],
@@ -106,9 +106,9 @@ pub struct Connection {
     pub window_packets: u32,
     /// Payload of a full segment.
     pub mss: u32,
-    /// Who moves the window: index into [`ROLES`].
+    /// Mover of the window: index into [`ROLES`].
     pub role: u32,
-    /// Why the record ended: index into [`ENDINGS`].
+    /// Reason for the end of the record: index into [`ENDINGS`].
     pub ended: u32,
     /// Addresses as IPv6, in network order.
     pub local_address: [u32; 4],
