@@ -52,6 +52,7 @@ COMMANDS = {
     "fit": ("ccarena.commands.fit", "make a scenario of the path that runs were measured on"),
     "policy": ("ccarena.commands.policy", "show a policy, write its best rule, or import a published controller"),
     "export": ("ccarena.commands.export", "write a policy as C or as an ONNX model, and say what it costs"),
+    "certify": ("ccarena.commands.certify", "prove or refute properties of a policy, and write its guard"),
     "parity": ("ccarena.commands.parity", "hold a policy's runtimes (Rust, NumPy, integers, C) against each other"),
     "schemes": ("ccarena.commands.schemes", "list congestion controls, or queue disciplines, with their parameters"),
     "stacks": ("ccarena.commands.stacks", "list and get programs of others: QUIC stacks, WebRTC, BitTorrent's uTP"),

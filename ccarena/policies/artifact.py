@@ -64,6 +64,8 @@ class Artifact:
     """
     guard: dict[str, Any] = field(default_factory=dict)
     """Box of observations and bound of actions, each `low` and `high`; empty without one. Flows apply it."""
+    certificate: list[dict[str, Any]] = field(default_factory=list)
+    """Verdicts of `ccarena certify` on its properties; empty if there are none."""
 
     @classmethod
     def of(
@@ -151,6 +153,8 @@ class Artifact:
             metadata["observed"] = _json(self.observed)
         if self.guard:
             metadata["guard"] = _json(self.guard)
+        if self.certificate:
+            metadata["certificate"] = _json(self.certificate)
         data = tensorfile.encode(self.tensors, metadata, CHECKSUM)
         _check(data)
         return data
@@ -232,6 +236,7 @@ def _decode(data: bytes) -> Artifact:
         read_curve(_parse(metadata, "curve", dict)) if "curve" in metadata else {},
         provenance.read(metadata, "observed") if "observed" in metadata else {},
         provenance.read(metadata, "guard") if "guard" in metadata else {},
+        provenance.read(metadata, "certificate") if "certificate" in metadata else [],
     )
 
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +59,8 @@ class CRuntime:
             raise MachineError("no C compiler: neither cc, gcc nor clang is on PATH; install one, or name it in CC")
         self._outputs = policy.interface.outputs
         with scratch() as folder:
-            c_source.write(policy, observations, folder, "policy")
+            # The network alone is compared with other runtimes, which answer without a guard.
+            c_source.write(replace(policy, guard={}), observations, folder, "policy")
             Path(folder, "replay.c").write_text(_REPLAY, "utf-8")
             compile_c([command, *FLAGS, "policy.c", "replay.c", "-o", "policy.so"], folder)
             # The library stays mapped when its file is gone.

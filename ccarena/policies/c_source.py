@@ -10,8 +10,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +66,7 @@ def vectors(policy: Artifact) -> NDArray[np.float32]:
     recording = record(policy, RECORDED)
 
     def variation(flow: NDArray[np.float32]) -> tuple[int, int]:
-        answers, _ = _answers(integer, flow)
+        answers, _ = _answers(policy, integer, flow)
         return len(np.unique(answers)), int((answers[1:] != answers[:-1]).sum())
 
     flow = max(recording.flows(VECTORS), key=variation)
@@ -79,13 +81,32 @@ def sources(policy: Artifact, observations: NDArray[np.float32], name: str | Non
     name = identifier(str(policy.spec.get("name", "policy"))) if name is None else name
     if identifier(name) != name:
         raise ConfigError(f'--name "{name}": expected letters, digits and _, as C names functions, not {HEADER[:-2]}')
-    integer = IntegerPolicy.of(policy)
+    integer = _bounded(IntegerPolicy.of(policy), policy)
     return {
         HEADER: _core.POLICY_HEADER,
         f"{name}.h": _header(policy, integer, name),
         f"{name}.c": _numbers(policy, integer, name),
-        f"{name}_vectors.h": _vectors(integer, observations, name),
+        f"{name}_vectors.h": _vectors(policy, integer, observations, name),
     }
+
+
+def _bounded(integer: IntegerPolicy, policy: Artifact) -> IntegerPolicy:
+    """Returns the integer form with its guard's bound of a continuous action, rounded inwards."""
+    if not policy.guard or integer.bounds is None:
+        return integer
+    unit, (low, high) = 2.0**integer.output_bits, integer.bounds
+    least, most = (policy.guard["action"][end][0] * unit for end in ("low", "high"))
+    return replace(integer, bounds=(max(low, math.ceil(least)), min(high, math.floor(most))))
+
+
+def _held(policy: Artifact) -> list[int]:
+    """Returns for each discrete action the one that the guard allows: the nearest value, of equally near the first."""
+    values = np.array(policy.interface.actions)
+    if not policy.guard:
+        return list(range(len(values)))
+    [low], [high] = policy.guard["action"]["low"], policy.guard["action"]["high"]
+    allowed = np.flatnonzero((values >= low) & (values <= high))
+    return [int(allowed[np.abs(values[allowed] - value).argmin()]) for value in values]
 
 
 def identifier(name: str) -> str:
@@ -102,6 +123,11 @@ def _header(policy: Artifact, integer: IntegerPolicy, name: str) -> str:
         else f"The action, in units of 2^-{integer.output_bits}."
     )
     values = f"extern const ccarena_s64 {name}_actions[{upper}_OUTPUTS];\n" if integer.bounds is None else ""
+    guard = f"""
+/* 1 if an observation is within the policy's guard, 0 if it trips it: what was certified holds within it alone, so let
+ * another controller decide outside. Actions are held to the guard's bound either way. */
+int {name}_guard(const ccarena_s64 *observation);
+"""
     return f"""/* A policy of ccarena for the learned scheme {policy.spec.get("name", "unnamed")}, spec {policy.interface.digest}.
  * Observation, entry by entry, oldest first within a signal's history:
 {_entries(policy)}
@@ -128,7 +154,7 @@ def _header(policy: Artifact, integer: IntegerPolicy, name: str) -> str:
  * the {upper}_OUTPUTS numbers from values[{upper}_OUTPUT] on.
  * {action} */
 ccarena_s32 {name}_decide(const ccarena_s64 *observation, ccarena_s32 *state, ccarena_s32 *values);
-
+{guard if policy.guard else ""}
 #endif
 """  # noqa: E501
 
@@ -181,27 +207,63 @@ ccarena_s32 {name}_decide(const ccarena_s64 *observation, ccarena_s32 *state, cc
 	for (i = 0; i < {upper}_OBSERVATION; i++)
 		values[i] = ccarena_normalise(&policy, i, observation[i]);
 {before}	ccarena_policy_run(&policy, values);
-{following}{_answer(integer, upper)}}}
-"""
+{following}{_answer(policy, integer, upper)}}}
+{_guard(policy, integer, name)}"""
 
 
 def _actions(policy: Artifact, integer: IntegerPolicy, name: str) -> str:
     if integer.bounds is not None:
         return ""
     values = integer.raw(np.array(policy.interface.actions))
-    return f"\nconst ccarena_s64 {name}_actions[{name.upper()}_OUTPUTS] = {{\n{_rows(values)}\n}};\n"
+    held = f"\nstatic const ccarena_u32 held[{name.upper()}_OUTPUTS] = {{\n{_rows(_held(policy))}\n}};\n"
+    actions = f"\nconst ccarena_s64 {name}_actions[{name.upper()}_OUTPUTS] = {{\n{_rows(values)}\n}};\n"
+    return actions + (held if policy.guard else "")
 
 
-def _answer(integer: IntegerPolicy, upper: str) -> str:
+def _answer(policy: Artifact, integer: IntegerPolicy, upper: str) -> str:
     if integer.bounds is None:
-        return f"\treturn (ccarena_s32)ccarena_argmax(values + {upper}_OUTPUT, {upper}_OUTPUTS);\n"
+        best = f"ccarena_argmax(values + {upper}_OUTPUT, {upper}_OUTPUTS)"
+        return f"\treturn (ccarena_s32){f'held[{best}]' if policy.guard else best};\n"
     low, high = (_number(bound) for bound in integer.bounds)
     output = f"values[{upper}_OUTPUT]"
     return f"\t{output} = (ccarena_s32)ccarena_clamp({output}, {low}, {high});\n\treturn {output};\n"
 
 
-def _vectors(integer: IntegerPolicy, observations: NDArray[np.float32], name: str) -> str:
-    raw, (answers, outputs) = integer.raw(observations), _answers(integer, observations)
+def _guard(policy: Artifact, integer: IntegerPolicy, name: str) -> str:
+    """Returns the function that checks the guard's box; nothing without a guard."""
+    if not policy.guard:
+        return ""
+    size = f"{name.upper()}_OBSERVATION"
+    ends = (policy.guard["observation"][end] for end in ("low", "high"))
+    farthest = (-(2**62), 2**62)
+    rows = [
+        [far if x is None else int(integer.raw(np.float32(x))) for x in numbers]
+        for far, numbers in zip(farthest, ends, strict=True)
+    ]
+    return f"""
+static const ccarena_s64 guard[2][{size}] = {{
+{{
+{_rows(rows[0])}
+}},
+{{
+{_rows(rows[1])}
+}},
+}};
+
+int {name}_guard(const ccarena_s64 *observation)
+{{
+	ccarena_u32 i;
+
+	for (i = 0; i < {size}; i++)
+		if (observation[i] < guard[0][i] || observation[i] > guard[1][i])
+			return 0;
+	return 1;
+}}
+"""
+
+
+def _vectors(policy: Artifact, integer: IntegerPolicy, observations: NDArray[np.float32], name: str) -> str:
+    raw, (answers, outputs) = integer.raw(observations), _answers(policy, integer, observations)
     upper = name.upper()
     return f"""/* {name}_decide answers {name}_answers[k] to {name}_observations[k], in this order, one flow, and leaves
  * {name}_outputs[k] in values[{upper}_OUTPUT] and after: a build that differs in any of them is another policy. */
@@ -221,11 +283,15 @@ static const ccarena_s32 {name}_outputs[{len(raw)}][{outputs.shape[1]}] = {{
 """
 
 
-def _answers(integer: IntegerPolicy, flow: NDArray[np.float32]) -> tuple[NDArray[Any], NDArray[np.int32]]:
+def _answers(
+    policy: Artifact, integer: IntegerPolicy, flow: NDArray[np.float32]
+) -> tuple[NDArray[Any], NDArray[np.int32]]:
     """Returns answers `[N]` and outputs `[N, outputs]` to the observations of one flow."""
     state = np.zeros((1, integer.state), np.int32)
     outputs = np.concatenate([integer.outputs(row[None], state) for row in integer.raw(flow)])
-    return outputs.argmax(axis=1) if integer.bounds is None else outputs[:, 0], outputs
+    if integer.bounds is not None:
+        return outputs[:, 0], outputs
+    return np.array(_held(policy))[outputs.argmax(axis=1)], outputs
 
 
 def _starts(parts: Sequence[tuple[int, int]]) -> Iterable[tuple[int, tuple[int, int]]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ccarena.policies.about import verdict_of
@@ -25,7 +25,8 @@ FIGURES = {
 def card(policy: Artifact, name: str, further: Mapping[str, Any] | None = None) -> str:
     """Returns the card of a policy in Markdown. Every figure comes from the evaluation in the artifact.
 
-    `further`: `meta` and `means` of an evaluation of several policies on other links, where this one is called `name`.
+    `further`: `meta` and `means` of an evaluation of several policies on other links, where this one is called `name`,
+    and `certificates`, verdicts by the same name for artifacts that hold none.
     """
     training, evaluation = policy.training, policy.evaluation
     weights = sum(tensor.size for tensor in policy.graph.tensors.values())
@@ -53,6 +54,7 @@ def card(policy: Artifact, name: str, further: Mapping[str, Any] | None = None) 
         "## Evaluation",
         _means(policy, evaluation),
         *(["## Links of today", _further(name, further)] if further else []),
+        *_certified(policy.certificate or (further or {}).get("certificates", {}).get(name) or []),
         "## Limits",
         "\n".join(_limits(policy, evaluation)),
     ]
@@ -122,6 +124,19 @@ def _further(name: str, evaluation: Mapping[str, Any]) -> str:
             *_rows(shown, name),
         ]
     )
+
+
+def _certified(verdicts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns the section on properties that were proved or refuted; nothing if none was asked."""
+    if not verdicts:
+        return []
+    rows = [
+        f"| {each['name']} | {each['form']} | {each['verdict']} | {each['holds']:.1%} | {each['violated']:.1%} |"
+        for each in verdicts
+    ]
+    head = "| property | form | verdict | holds | violated |\n|---|---|---|---|---|"
+    text = "Verdicts of `ccarena certify` (docs/certify.md), and the proved shares of each property's box."
+    return ["## Certificate", text, "\n".join([head, *rows])]
 
 
 def _shown(value: Any) -> str:

@@ -161,6 +161,17 @@ def _guard(value: Any) -> dict[str, Any]:
     return dict(value)
 
 
+def _certificate(value: Any) -> list[dict[str, Any]]:
+    """Checks verdicts: the names, and the shares that a card shows."""
+    for at, each in enumerate(_list(value, "certificate")):
+        _is_mapping(each, place := f"certificate[{at}]", "a verdict")
+        for key in ("name", "form", "verdict"):
+            _text(each.get(key), f"{place}.{key}")
+        for key in ("holds", "violated", "undecided"):
+            _number(each.get(key), f"{place}.{key}")
+    return list(value)
+
+
 def _missing(value: Any) -> list[str]:
     return [_text(each, f"missing[{at}]") for at, each in enumerate(_list(value, "missing"))]
 
@@ -174,6 +185,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "rules": _rules,
     "observed": _observed,
     "guard": _guard,
+    "certificate": _certificate,
     "missing": _missing,
 }
 

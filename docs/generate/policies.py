@@ -2,7 +2,7 @@
 
 Each is copied to `ccarena/SCHEME/policies/NAME.safetensors` and gets its card, `NAME.md`. `python -m
 docs.generate.policies --links` runs all shipped policies on the links of today, beside `SCHEMES`, keeps the figures in
-`FURTHER` and writes the cards anew.
+`FURTHER` and writes the cards anew. `--certify` keeps the verdicts of `ccarena certify` on default properties there.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from typing import Any
 from ccarena.core.files import write_atomically
 from ccarena.core.learned_schemes import POLICIES, learned_schemes, shipped_policies
 from ccarena.errors import PolicyError
+from ccarena.eval.certify.certificate import FORMS, certify
+from ccarena.eval.certify.defaults import default_properties
+from ccarena.eval.certify.properties import read
 from ccarena.eval.heldout.outcome import evaluate
 from ccarena.eval.heldout.summary import means
 from ccarena.policies import artifact, tensorfile
@@ -85,13 +88,34 @@ def measure_further() -> None:
         for group, schemes in means(result).items()
     }
     meta = {"link_sets": LINK_SETS, "seeds": SEEDS, "duration_s": DURATION_S, "schemes": SCHEMES}
-    write_atomically(FURTHER, json.dumps({"meta": meta, "means": kept}, indent=1) + "\n")
-    for file in files.values():
+    _keep({"meta": meta, "means": kept})
+
+
+def certify_all() -> None:
+    """Decides the default properties of all shipped policies and writes their cards."""
+    verdicts = {}
+    for name, file in shipped_policies().items():
+        policy = artifact.load(file)
+        asked = read(default_properties(policy), policy, "default properties").properties
+        found = [certify(prop, make(policy)) for make in FORMS.values() for prop in asked]
+        kept = ("name", "form", "verdict", "holds", "violated", "undecided")
+        verdicts[name] = [{key: each.told()[key] for key in kept} for each in found]
+    _keep({"certificates": verdicts})
+
+
+def _keep(figures: dict[str, Any]) -> None:
+    """Replaces some of the kept figures, and writes all cards."""
+    kept = json.loads(FURTHER.read_text("utf-8")) if FURTHER.is_file() else {}
+    write_atomically(FURTHER, json.dumps({**kept, **figures}, indent=1) + "\n")
+    for file in shipped_policies().values():
         write_card(file)
 
 
 def main(words: list[str]) -> None:
-    """Ships every `NAME=RUN`, or measures on the links of today."""
+    """Ships every `NAME=RUN`, measures on the links of today, or certifies."""
+    if words == ["--certify"]:
+        certify_all()
+        return
     if words == ["--links"]:
         measure_further()
         return
