@@ -448,6 +448,14 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--decisions": more("export policy.safetensors --to c", "--decisions 7"),
         "--duration-s": more("export policy.safetensors --to c", "--duration-s 7"),
     },
+    "certify": {
+        "policy": Case("certify absent", "certify policy.safetensors --boxes 1 --form float", whole=True),
+        "properties": more("certify policy.safetensors --boxes 1 --form float", "holds.yaml", whole=True),
+        "--form": more("certify policy.safetensors holds.yaml --json", "--form float", whole=True),
+        "--boxes": more("certify policy.safetensors --form float --json", "--boxes 1", whole=True),
+        "--json": more("certify policy.safetensors holds.yaml", "--json", whole=True),
+        "--guard": more("certify policy.safetensors holds.yaml", "--guard guarded.safetensors", whole=True),
+    },
     "parity": {
         "policy": Case("parity absent", "parity policy.safetensors"),
         "--decisions": more("parity policy.safetensors", "--decisions 7"),
@@ -722,6 +730,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]
         Path("table.csv").write_text("rate_mbps,length,start,lost,missing\n12,1,1,0.1,-\n24,2,3,0,1\n12,1,4,0,-\n")
         Path("space.yaml").write_text("env.worlds: [16, 32]\n")
         Path("ranges.yaml").write_text("delta: [0.1, 1]\n")
+        Path("holds.yaml").write_text("properties: [{then: {action: {most: 2}}}]\n")
         Path("links.yaml").write_text("parameters: {loss: 0}\n")
         Path("run", "config.yaml").write_text("spec: acct\nname: other\n")
         scenario = {

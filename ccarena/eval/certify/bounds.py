@@ -80,8 +80,11 @@ class Forms:
         self.errors.append(error)
 
     def _affine(self, step: Affine) -> None:
-        centre, slopes, radius = step.bias, 0.0, 0.0
-        middle, reach, size = step.bias, 0.0, np.abs(step.bias)
+        centre: Any = step.bias
+        middle, size = centre, np.abs(centre)
+        slopes: Any = 0.0
+        radius: Any = 0.0
+        reach: Any = 0.0
         for x, matrix in zip(step.inputs, step.matrices, strict=True):
             absolute = np.abs(matrix)
             centre = centre + self.centre[x] @ matrix.T

@@ -125,14 +125,14 @@ class _Lowering:
         """Adds a linear operation, whose matrix is what the reference answers to unit vectors."""
         shapes = [self.shapes[name] for name in node.inputs]
         bare = {key: value for key, value in node.attributes.items() if key not in ("bias", "shift")}
-        tensors = {name: tensor.astype(np.float64) for name, tensor in self.graph.tensors.items()}
+        tensors: dict[str, Any] = {name: tensor.astype(np.float64) for name, tensor in self.graph.tensors.items()}
         operation = OPERATIONS[node.op]
-        zeros = [np.zeros((1, *shape)) for shape in shapes]
+        zeros: list[Any] = [np.zeros((1, *shape)) for shape in shapes]
         bias = np.asarray(operation(zeros, node.attributes, tensors), np.float64).reshape(-1)
         terms = []
         for at, (value, shape) in enumerate(zip(inputs, shapes, strict=True)):
             size = math.prod(shape)
-            given = [np.zeros((size, *other)) for other in shapes]
+            given: list[Any] = [np.zeros((size, *other)) for other in shapes]
             given[at] = np.eye(size).reshape(size, *shape)
             terms.append((value, np.asarray(operation(given, bare, tensors), np.float64).reshape(size, -1).T))
         count = max(int((matrix != 0).sum(axis=1).max(initial=0)) for _, matrix in terms)

@@ -104,7 +104,7 @@ class Property:
     steady: bool
     steps: int
     source: dict[str, Any]
-    """What the file says."""
+    """Entry of the file."""
 
     def questions(self, form: Form) -> Iterator[Bounded | Change | Monotone]:
         """Yields a question for each space: one, or one for each channel that the property leaves open."""

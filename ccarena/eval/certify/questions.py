@@ -58,7 +58,7 @@ def unrolled(form: Form, space: Space) -> tuple[Network, list[int]]:
 
 @dataclass
 class _Question:
-    """What every question has: the network of a form over a space."""
+    """Network of a form over a space, which every question has."""
 
     form: Form
     space: Space
@@ -119,7 +119,7 @@ class Bounded(_Question):
         finite = np.isfinite(ends)
         unit, ends = unit[finite], ends[finite]
         excess = outputs @ unit.T + ends
-        holds = (excess <= 0).all(axis=1)
+        holds = np.all(excess <= 0, axis=1)
         rows = np.broadcast_to(unit, (count, *unit.shape)).copy()
         offset = np.broadcast_to(ends, (count, len(ends))).copy()
         # One row above 0 violates the claim: the others need not be shown.
@@ -132,7 +132,7 @@ class Bounded(_Question):
     def _choices(self, outputs: Array) -> tuple[Flags, Array, Array]:
         winners = self.chosen(outputs).argmax(axis=2)
         good = (self.values >= self.least) & (self.values <= self.most)
-        holds = good[winners].all(axis=1)
+        holds = np.all(good[winners], axis=1)
         first_bad = np.argmin(good[winners], axis=1)
         allowed = np.broadcast_to(good, (*winners.shape, len(good))).copy()
         for box in np.flatnonzero(~holds):
@@ -143,7 +143,7 @@ class Bounded(_Question):
     def violated(self, points: Array) -> Flags:
         """See `search.Question`."""
         actions = self.actions(points, self.number)
-        return ((actions > self.most) | (actions < self.least)).any(axis=1)
+        return np.any((actions > self.most) | (actions < self.least), axis=1)
 
 
 @dataclass
@@ -164,7 +164,7 @@ class Change(_Question):
             for row, sign in ((2 * step, 1), (2 * step + 1, -1)):
                 unit[row, (step + 1) * width + self.number], unit[row, step * width + self.number] = sign, -sign
         excess = outputs @ unit.T - self.most
-        holds = (excess <= 0).all(axis=1)
+        holds = np.all(excess <= 0, axis=1)
         rows = np.broadcast_to(unit, (count, *unit.shape)).copy()
         offset = np.full((count, len(unit)), -self.most)
         for box in np.flatnonzero(~holds):
@@ -177,7 +177,7 @@ class Change(_Question):
         winners = self.chosen(outputs).argmax(axis=2)
         taken = self.values[winners]
         apart = np.abs(np.diff(taken, axis=1))
-        holds = (apart <= self.most).all(axis=1)
+        holds = np.all(apart <= self.most, axis=1)
         # A window of values of this width around those that are taken.
         middle = (taken.max(axis=1) + taken.min(axis=1)) / 2
         near = np.abs(self.values - middle[:, None]) <= self.most / 2
@@ -194,8 +194,7 @@ class Change(_Question):
     def violated(self, points: Array) -> Flags:
         """See `search.Question`."""
         apart = np.abs(np.diff(self.actions(points, self.number), axis=1))
-        found: Flags = (apart > self.most + 1e-6 * (1 + abs(self.most))).any(axis=1)
-        return found
+        return np.any(apart > self.most + 1e-6 * (1 + abs(self.most)), axis=1)
 
 
 @dataclass
@@ -230,7 +229,7 @@ class Monotone(_Question):
     def rows(self, outputs: Array) -> tuple[Flags, Array, Array]:
         """See `search.Question`. Of discrete actions, that neighbours' logits draw apart is a sufficient condition."""
         count, size = outputs.shape
-        holds = (outputs <= 0).all(axis=1)
+        holds = np.all(outputs <= 0, axis=1)
         rows = np.broadcast_to(np.eye(size), (count, size, size)).copy()
         offset = np.zeros((count, size))
         if size == 1:
