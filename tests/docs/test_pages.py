@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 DOCS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 OTHERS = [path for folder in ("ccarena", "crates", "fuzz") for path in sorted((ROOT / folder).rglob("*.md"))]
-MOST = 54
+MOST = 55
 HISTORY = "CHANGELOG.md"
 LONGEST_RELEASE = 80
 """Lines of a release in the changelog, which a user reads in two minutes."""
