@@ -450,7 +450,7 @@ EFFECTS: dict[str, dict[str, Case]] = {
     },
     "certify": {
         "policy": Case("certify absent", "certify policy.safetensors --boxes 1 --form float", whole=True),
-        "properties": more("certify policy.safetensors --boxes 1 --form float", "holds.yaml", whole=True),
+        "properties": Case("certify policy.safetensors --boxes 1", "certify policy.safetensors holds.yaml", whole=True),
         "--form": more("certify policy.safetensors holds.yaml --json", "--form float", whole=True),
         "--boxes": more("certify policy.safetensors --form float --json", "--boxes 1", whole=True),
         "--json": more("certify policy.safetensors holds.yaml", "--json", whole=True),
