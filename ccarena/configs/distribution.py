@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -119,12 +119,15 @@ class LinkConfig(Section):
     """Probability that receivers delay acknowledgements."""
     rtt_ms: Annotated[Pair, Range(0.1, 10_000)] = (10.0, 100.0)
     """Round-trip propagation delay, ms."""
+    queues: list[dict[str, Any]] = Field([{"type": "droptail"}], min_length=1)
+    """Queue disciplines, as `queue` of a scenario's link (docs/scenario.md); each is drawn equally often. If a
+    discipline needs a limit and has none here, the limit is drawn from `buffer_bdp` or `buffer_packets`."""
     buffer_bdp: Annotated[Pair, Range(0.01, 1000)] = (0.5, 4.0)
-    """Droptail limit in bandwidth-delay products of the drawn rate and RTT; unused if `buffer_packets` is given."""
+    """Limit of the queue in bandwidth-delay products of the drawn rate and RTT; unused if `buffer_packets` is given."""
     buffer_packets: Annotated[IntPair, Range(1, 10_000_000, integer=True)] | None = None
-    """Droptail limit in packets."""
+    """Limit of the queue in packets."""
     unlimited: float = Field(0.0, ge=0, le=1)
-    """Probability that the queue has no limit."""
+    """Probability that the queue has no limit, whatever `queues` says."""
     loss: Annotated[Pair, Range(0, 0.5)] = (0.0, 0.0)
     """Probability that a packet is lost before the queue, independently, on lossy links."""
     lossy: float = Field(1.0, ge=0, le=1)
@@ -151,16 +154,37 @@ class LinkConfig(Section):
         return self
 
 
+class Competitor(Section):
+    """Competing flow: its scheme, and keys of a scenario's flow (docs/scenario.md)."""
+
+    scheme: str
+    """Scheme of the flow."""
+    params: dict[str, float] = Field({})
+    """Parameters of the scheme."""
+    ecn: bool | Literal["accurate"] | None = None
+    """Feedback of congestion marks that it asks for; null is what its scheme needs."""
+    l4s: bool = False
+    """Flag that its packets leave as ECT(1)."""
+
+    @property
+    def flow(self) -> dict[str, Any]:
+        """Returns it as a flow of a scenario."""
+        return self.model_dump(exclude_defaults=True)
+
+
 class CrossTraffic(Section):
     """Flows that compete on the same bottleneck."""
 
     probability: float = Field(0.2, ge=0, le=1)
     """Probability that an episode has competing flows."""
-    schemes: list[str] = Field(["cubic", "reno"], min_length=1)
-    """Schemes of competing flows, drawn uniformly; a scheme that is listed twice is drawn twice as often. `self` is one
-    more flow with the learner's policy, in whole runs only (evolution, search of baseline rules, validation scores)."""
+    schemes: list[str | Competitor] = Field(["cubic", "reno"], min_length=1)
+    """Schemes of competing flows, drawn uniformly; a scheme that is listed twice is drawn twice as often. `{scheme:
+    cubic, ecn: true}` sets keys of the flow, too. `self` is one more flow with the learner's policy, in whole runs only
+    (evolution, search of baseline rules, validation scores)."""
     flows: Annotated[IntPair, Range(1, 1000, integer=True)] = (1, 2)
     """Number of competing flows."""
+    on_off: float = Field(0.5, ge=0, le=1)
+    """Probability that a competing flow is on and off; others always have something to send."""
 
 
 class EnvConfig(Section):

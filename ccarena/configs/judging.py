@@ -21,6 +21,7 @@ LinkSet = Literal[
     "5g",
     "wifi",
     "lossy",
+    "l4s",
 ]
 
 

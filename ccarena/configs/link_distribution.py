@@ -50,7 +50,9 @@ def distribution_of(env: EnvConfig, scheme: Any, params: Mapping[str, float], wh
     """
     link = env.link
     traces = _traces(link.traces) if link.kinds.trace > 0 else []
-    schemes = heuristics("env.cross_traffic.schemes", env.cross_traffic.schemes, OWN)
+    names = [each if isinstance(each, str) else each.scheme for each in env.cross_traffic.schemes]
+    heuristics("env.cross_traffic.schemes", names, OWN)
+    flows = [each if isinstance(each, str) else each.flow for each in env.cross_traffic.schemes]
     if not traces and sum(link.kinds.model_dump(exclude={"trace"}).values()) == 0:
         raise ConfigError(
             "env.link.kinds: only trace is above 0, and no recorded trace was found; fetch some with `ccarena traces "
@@ -72,6 +74,7 @@ def distribution_of(env: EnvConfig, scheme: Any, params: Mapping[str, float], wh
             "uplinks": link.uplinks,
             "delayed_acks": link.delayed_acks,
             "rtt_ms": link.rtt_ms,
+            "queues": link.queues,
             "buffer_bdp": None if link.buffer_packets else link.buffer_bdp,
             "buffer_packets": link.buffer_packets,
             "unlimited": link.unlimited,
@@ -83,8 +86,9 @@ def distribution_of(env: EnvConfig, scheme: Any, params: Mapping[str, float], wh
         },
         "cross_traffic": {
             "probability": env.cross_traffic.probability,
-            "schemes": [name for name in schemes if whole_runs or name != OWN],
+            "schemes": [flow for flow in flows if whole_runs or flow != OWN],
             "flows": env.cross_traffic.flows,
+            "on_off": env.cross_traffic.on_off,
         },
         "learner": {
             "scheme": scheme,

@@ -29,7 +29,7 @@ RULES: tuple[tuple[tuple[str, ...], Callable[[TrainConfig], bool], str], ...] = 
     (("env.link.lossy",), lambda c: c.env.link.loss == (0, 0), "env.link.loss is 0"),
     (("env.link.router_headroom", "env.link.router"), lambda c: c.env.link.signal == 0, "env.link.signal is 0"),
     (
-        ("env.cross_traffic.schemes", "env.cross_traffic.flows"),
+        ("env.cross_traffic.schemes", "env.cross_traffic.flows", "env.cross_traffic.on_off"),
         lambda c: c.env.cross_traffic.probability == 0,
         "env.cross_traffic.probability is 0",
     ),

@@ -15,7 +15,7 @@ from ccarena.configs import load_config, shipped
 from ccarena.configs.link_distribution import trained_on
 from ccarena.configs.schema import EnvConfig
 from ccarena.envs import LearnedVectorEnv, distribution_json
-from ccarena.errors import ConfigError, TraceError
+from ccarena.errors import ConfigError, ScenarioError, TraceError
 from tests.envs.acct import REPORT, AcctVectorEnv, Zone
 
 CONSTANT = {"constant": 1, "random_steps": 0, "cellular": 0, "trace": 0}
@@ -94,6 +94,45 @@ def test_cross_traffic_takes_its_share() -> None:
         return float(np.mean(got))
 
     assert mean_mbps(1.0) < 0.9 * mean_mbps(0.0)
+
+
+def test_queues_and_flows_that_answer_marks_are_drawn() -> None:
+    schemes = ["prague", {"scheme": "cubic", "ecn": True}]
+    config = load_config(
+        "acct",
+        {
+            "env.link.queues": [{"type": "dualpi2", "step_ms": 2}, {"type": "droptail"}],
+            "env.cross_traffic": {"probability": 1, "schemes": schemes, "flows": 2, "on_off": 0},
+        },
+    )
+    drawn = [
+        json.loads(_core.draw_scenario(distribution_json=distribution_json(config), seed=seed)) for seed in range(20)
+    ]
+    queues = [each["links"][0]["queue"] for each in drawn]
+    assert {queue["type"] for queue in queues} == {"dualpi2", "droptail"}
+    assert all(queue["step_ms"] == 2 for queue in queues if queue["type"] == "dualpi2")
+    flows = [flow for each in drawn for flow in each["flows"][1:]]
+    assert {(flow["scheme"], flow["ecn"]) for flow in flows} == {("prague", "accurate"), ("cubic", True)}
+    assert {flow["app"]["type"] for flow in flows} == {"bulk"}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"env.link.queues": [{"type": "dualpi"}]}, r'link\.queues\.type: .*"dualpi".*did you mean "dualpi2"'),
+        ({"env.link.queues": [{"type": "dualpi2", "coupling": 0}]}, r"link\.queues\.coupling: got 0; expected"),
+        ({"env.link.queues": []}, r"env\.link\.queues"),
+        ({"env.cross_traffic.schemes": [{"scheme": "cubik"}]}, r'unknown scheme "cubik"; did you mean "cubic"'),
+        ({"env.cross_traffic.schemes": [{"scheme": "cubic", "ecn": "precise"}]}, r"env\.cross_traffic\.schemes"),
+        (
+            {"env.cross_traffic.schemes": [{"scheme": "cubic", "ecn": True, "l4s": True}]},
+            r"cross_traffic.*l4s: got true",
+        ),
+    ],
+)
+def test_queues_and_flows_that_a_scenario_refuses_are_refused(overrides: dict[str, Any], message: str) -> None:
+    with pytest.raises((ConfigError, ScenarioError), match=message):
+        _core.draw_scenario(distribution_json=distribution_json(load_config("acct", overrides)))
 
 
 def test_recorded_traces_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

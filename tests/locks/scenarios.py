@@ -16,6 +16,8 @@ QUEUES: dict[str, dict[str, Any]] = {
     "pie": {"type": "pie", "ecn": True},
     "pie-mahimahi": {"type": "pie", "packets": 200, "compat": "mahimahi"},
     "red": {"type": "red", "ecn": True},
+    "dualpi2": {"type": "dualpi2"},
+    "step": {"type": "step", "mark_packets": 10, "packets": 200},
 }
 STEPS = {
     "type": "steps",
@@ -53,8 +55,10 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "gcc": on("droptail", of("gcc"), of("gcc"), service=STEPS),
     "hercules": on("droptail", of("hercules", requirement={"min_mbps": 4, "max_mbps": 8}), CUBIC),
     "illinois": on("red", of("illinois", ecn=True), CUBIC, loss=0.0005),
+    "dctcp": on("step", of("dctcp"), of("dctcp")),
     "ledbat": on("infinite", of("ledbat"), CUBIC, service=STEPS),
     "multcp": on("droptail", of("multcp", weight=3), CUBIC, jitter_ms=1),
+    "prague": on("dualpi2", of("prague"), of("cubic", ecn=True)),
     "reno": on("codel-mahimahi", of("reno"), CUBIC, wakes_ms=1),
     "vegas": on("pie", of("vegas", ecn=True), CUBIC),
     "vivace": on("droptail", of("vivace"), CUBIC, loss=0.01),
@@ -79,6 +83,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "hyvar over random steps": on("pie", of("hyvar", policy="hyvar"), service=RANDOM),
     "hyvar-packets": on("bytes", of("hyvar", policy="hyvar-packets"), CUBIC, loss=0.001),
     "orca": on("droptail", of("orca", policy={"constant": 0.1}), CUBIC),
+    "l4s": on("dualpi2", of("l4s", policy={"constant": 0.01}), of("cubic", ecn=True)),
     "pilot": on("droptail", of("pilot"), CUBIC),
     "pilot on a cellular link": on("infinite", of("pilot"), service=CELLULAR),
     # Transport, applications and topology.

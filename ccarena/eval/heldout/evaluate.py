@@ -403,7 +403,7 @@ def _run_link(
     capacity = np.empty(0)
     for sender in lineup:
         run = perform(held_out.scenario(link, sender), backend)
-        result, [flow] = run.result, run.measured().flows
+        result, flow = run.result, run.measured().flows[0]
         capacity = flow.capacity_mbps
         row = {**about, "scheme": sender.label, **table.row(flow, names), **backends.validity(result)}
         row |= backends.failed(result, result["flows"][0])
@@ -422,14 +422,15 @@ def _run_link(
         runs.queue_ns[sender.label] = flow.of_all.queue_ns
         if with_series:
             lines[sender.label] = _over_time(flow)
-    if backend == SIM:
+    if backend == SIM and not link.others:
         window, best = best_window(link, capacity)
         [flow] = best.measured().flows
         runs.rows.append({**about, "scheme": BEST_WINDOW, **table.row(flow, names), "window": float(window)})
         if with_series:
             lines[BEST_WINDOW] = _over_time(flow)
     per_bin = round(SERIES_BIN_S * 1e3)
-    for gain in ORACLE_GAINS if link.recorded else ORACLE_GAINS[:1]:
+    gains = ORACLE_GAINS if link.recorded else ORACLE_GAINS[:1]
+    for gain in () if link.others else gains:
         bound = one_rtt_late(
             capacity,
             1.0,

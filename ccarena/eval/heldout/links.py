@@ -14,6 +14,7 @@
 | `5g`              | 5G's models, on mid bands, driving and uplink     | 1 BDP of the mean rate | link models       |
 | `wifi`            | Wi-Fi's models, quiet and busy                    | 1 BDP of the mean rate | link models       |
 | `lossy`           | 24 Mbit/s, 40 ms: loss at random, in bursts, by time; reordering; a policer | 1 BDP | ours |
+| `l4s`             | constant, steps; alone, beside Prague or CUBIC    | DualPI2 (RFC 9332)     | ours              |
 
 Every scheme gets the same links. They have ACCT's router, which only ACCT's packets address. The router knows the
 capacity at any time, with two exceptions. On `signals` it has faults: it is late, measures now and then, errs, writes
@@ -33,7 +34,7 @@ acknowledgements. Expectations on recorded cellular links apply to them, too.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -95,6 +96,16 @@ LOSSY: dict[str, dict[str, Any]] = {
     "policer": {"policer": {"rate_mbps": 20, "burst_bytes": 60_000}},
 }
 """Keys of the scenario's link that make it lossy."""
+L4S_RATE_MBPS, L4S_RTT_MS, L4S_STEP_S = (5.0, 40.0), (10.0, 50.0), 3.0
+L4S_QUEUE: dict[str, Any] = {"type": "dualpi2", "packets": 10_000}
+L4S: dict[str, list[dict[str, Any]]] = {
+    "alone": [],
+    "alone, steps": [],
+    "beside prague": [{"scheme": "prague"}],
+    "beside cubic": [{"scheme": "cubic", "ecn": True}],
+    "beside both": [{"scheme": "prague"}, {"scheme": "cubic", "ecn": True}],
+}
+"""Flows beside the entrant's on links of `l4s`."""
 CELLULAR_DELAY_MS = 20.0
 CELLULAR_BUFFERS_PACKETS = (100, 1000)
 
@@ -123,6 +134,8 @@ class Link:
     """Router of the scenario's `links[0]`, which advertises a rate."""
     more: dict[str, Any] = field(default_factory=dict)
     """Further keys of the scenario's `links[0]`."""
+    others: Sequence[Mapping[str, Any]] = ()
+    """Flows of the scenario beside the entrant's, which comes first. Bounds of a lone sender are then not run."""
 
     @property
     def base_rtt_ms(self) -> float:
@@ -148,8 +161,8 @@ class Link:
 
 
 def scenario(link: Link, entrant: Entrant) -> dict[str, Any]:
-    """Returns the scenario of one bulk flow of `entrant` over `link`, with packets and reports recorded, in 1
-    ms bins.
+    """Returns the scenario of a bulk flow of `entrant` over `link`, and the link's other flows after it, with packets
+    and reports recorded, in 1 ms bins.
     """
     flow = entrant.as_flow(name="flow0", base_rtt_ms=link.base_rtt_ms)
     queue = {"type": "droptail", "packets": link.buffer_packets}
@@ -163,7 +176,7 @@ def scenario(link: Link, entrant: Entrant) -> dict[str, Any]:
         "duration_s": link.duration_s,
         "seed": link.seed,
         "links": links,
-        "flows": [flow],
+        "flows": [flow, *link.others],
         "record": {"packets": True, "reports": entrant.policy is not None, "bin_ms": 1},
     }
 
@@ -296,9 +309,14 @@ def _signals(seed: int, duration_s: float) -> list[Link]:
 
 def _stepped(rng: np.random.Generator, duration_s: float, rtt_ms: float) -> tuple[dict[str, Any], int]:
     """Returns a capacity redrawn every 4 s, and one BDP of its mean."""
-    rates = rng.uniform(*RATE_MBPS, size=math.ceil(duration_s / STEP_S)).round(2)
-    steps = [{"at_s": k * STEP_S, "rate_mbps": float(rate)} for k, rate in enumerate(rates)]
-    return {"type": "steps", "steps": steps}, bdp_packets(sum(RATE_MBPS) / 2, rtt_ms)
+    return _redrawn(rng, duration_s, RATE_MBPS, STEP_S), bdp_packets(sum(RATE_MBPS) / 2, rtt_ms)
+
+
+def _redrawn(rng: np.random.Generator, duration_s: float, mbps: tuple[float, float], every_s: float) -> dict[str, Any]:
+    """Returns a capacity that is redrawn regularly."""
+    rates = rng.uniform(*mbps, size=math.ceil(duration_s / every_s)).round(2)
+    steps = [{"at_s": k * every_s, "rate_mbps": float(rate)} for k, rate in enumerate(rates)]
+    return {"type": "steps", "steps": steps}
 
 
 def _cellular(seed: int, duration_s: float) -> list[Link]:
@@ -375,6 +393,21 @@ def _lossy(seed: int, duration_s: float) -> list[Link]:
     ]
 
 
+def _l4s(seed: int, duration_s: float) -> list[Link]:
+    """Returns links with DualPI2 of drawn rates and RTTs, alone and beside other flows."""
+    out = []
+    for index, (name, others) in enumerate(L4S.items()):
+        rng = np.random.Generator(np.random.PCG64([HELD_OUT_SEED, 6, seed, index]))
+        rate, rtt = (float(f"{np.exp(rng.uniform(*np.log(ends))):.3g}") for ends in (L4S_RATE_MBPS, L4S_RTT_MS))
+        service: dict[str, Any] = {"type": "constant", "rate_mbps": rate}
+        if "steps" in name:
+            service = _redrawn(rng, duration_s, L4S_RATE_MBPS, L4S_STEP_S)
+        more = {"queue": L4S_QUEUE, "router": None}
+        link = Link("l4s", name, seed, duration_s, rtt / 2, L4S_QUEUE["packets"], service, f"l4s, {name}", more=more)
+        out.append(replace(link, others=others))
+    return out
+
+
 LINK_SETS: dict[str, tuple[Callable[[int, float], list[Link]], float]] = {
     "slides": (_slides, 30.0),
     "constant": (_constant, 30.0),
@@ -388,5 +421,6 @@ LINK_SETS: dict[str, tuple[Callable[[int, float], list[Link]], float]] = {
     "5g": (partial(_of_models, "5g"), 60.0),
     "wifi": (partial(_of_models, "wifi"), 30.0),
     "lossy": (_lossy, 30.0),
+    "l4s": (_l4s, 15.0),
 }
 """Link sets: each one's maker and its own duration of a run, s."""

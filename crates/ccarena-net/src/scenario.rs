@@ -32,6 +32,7 @@ use crate::service::{ServiceSpec, ShaperSpec};
 pub use self::changes::{ChangeRequest, LinkChange};
 pub use self::foreign::Foreign;
 pub use self::own::Own;
+pub use self::read::queue as read_queue;
 pub use crate::apps::App;
 pub use ccarena_cc::reader::{DocumentError as ScenarioError, Problem};
 
@@ -311,12 +312,26 @@ impl Default for Record {
 }
 
 impl Flow {
-    /// Feedback of marks that its scheme needs.
+    /// Feedback of marks that its scheme or spec needs.
     #[must_use]
     pub fn needed_feedback(&self) -> Feedback {
-        let registered = self.foreign.is_none() && self.own.is_none() && self.spec.is_none();
-        let scheme = registry::find(&self.scheme).ok().filter(|_| registered);
-        scheme.map_or(Feedback::None, |scheme| scheme.feedback)
+        if self.foreign.is_some() || self.own.is_some() {
+            return Feedback::None;
+        }
+        match &self.spec {
+            Some(spec) => spec.needed_feedback(),
+            None => registry::find(&self.scheme).map_or(Feedback::None, |scheme| scheme.feedback),
+        }
+    }
+
+    /// Feedback of marks that it asks for if its document does not say: as much as it needs.
+    #[must_use]
+    pub fn asked_feedback(&self) -> Feedback {
+        match self.needed_feedback() {
+            _ if self.l4s => Feedback::Accurate,
+            Feedback::Changes => Feedback::Classic,
+            needed => needed,
+        }
     }
 
     /// Statement for its result of what it runs as, if its ends agreed on less feedback than it needs.
@@ -325,7 +340,9 @@ impl Flow {
         let on = format!("its ends agreed on {:?}", agreed.name());
         if agreed < needed {
             let scheme = &self.scheme;
-            return Some(format!("{scheme} needs feedback of marks {:?}, and {on}: it ran as reno", needed.name()));
+            let is_learned = self.spec.is_some() || registry::find(scheme).is_ok_and(|scheme| scheme.learned);
+            let ran = if is_learned { "its policy ran on those, without ECT(1)" } else { "it ran as reno" };
+            return Some(format!("{scheme} needs feedback of marks {:?}, and {on}: {ran}", needed.name()));
         }
         (self.l4s && agreed < Feedback::Accurate).then(|| format!("packets left without ECT(1), as {on}"))
     }

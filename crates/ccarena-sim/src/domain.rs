@@ -2,6 +2,7 @@
 //!
 //! Rates, RTTs and buffers are drawn log-uniformly, so that each factor of two is equally common.
 
+mod documents;
 mod medium;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+pub use documents::{Competitor, Queue};
 pub use medium::Medium;
 
 /// A number or an interval to draw from.
@@ -140,9 +142,12 @@ pub struct LinkDomain {
     pub delayed_acks: f64,
     /// Base RTT in ms.
     pub rtt_ms: Range,
-    /// Drop-tail limit in bandwidth-delay products of the mean rate.
+    /// Queue disciplines, each as often.
+    #[serde(default = "droptail")]
+    pub queues: Vec<Queue>,
+    /// Limit of queues that need one, in bandwidth-delay products of the mean rate.
     pub buffer_bdp: Option<Range>,
-    /// Drop-tail limit in packets; takes precedence.
+    /// The same in packets; takes precedence.
     pub buffer_packets: Option<Range>,
     /// Probability that the queue has no limit.
     #[serde(default)]
@@ -258,14 +263,15 @@ impl Augment {
 pub struct CrossTraffic {
     /// Probability that an episode has some.
     pub probability: f64,
-    /// Schemes to draw from; [`OWN`] is the learner's.
-    pub schemes: Vec<String>,
+    /// Flows to draw from, each as often.
+    pub schemes: Vec<Competitor>,
     /// Number of flows, inclusive.
     pub flows: Option<(u32, u32)>,
+    /// Probability that one is on and off.
+    #[serde(default = "half")]
+    pub on_off: f64,
 }
 
-/// The scheme of a competitor that is one more learner.
-const OWN: &str = "self";
 /// Beginning of the names of other competitors.
 const CROSS: &str = "cross";
 
@@ -310,6 +316,14 @@ pub struct Learner {
 
 const fn always() -> f64 {
     1.0
+}
+
+const fn half() -> f64 {
+    0.5
+}
+
+fn droptail() -> Vec<Queue> {
+    vec![Queue::droptail()]
 }
 
 const fn one() -> u32 {
@@ -468,14 +482,16 @@ impl Domain {
 
     fn learning(&self, name: String) -> Flow {
         let Learner { scheme, params, desired_mbps, .. } = &self.learner;
-        Flow {
+        let mut flow = Flow {
             name,
             scheme: scheme.name.clone(),
             spec: scheme.spec.clone(),
             params: params.clone(),
             desired: vec![(Time::ZERO, Rate::from_mbps(*desired_mbps))],
             ..Flow::default()
-        }
+        };
+        flow.ecn = flow.asked_feedback();
+        flow
     }
 
     /// Returns the capacity of an episode's link, and what a model or a recording gives besides. Without links of these
@@ -559,22 +575,30 @@ impl Domain {
         if self.link.unlimited > 0.0 && stream.chance(self.link.unlimited) {
             return QueueSpec::infinite();
         }
-        if let Some(packets) = self.link.buffer_packets {
-            return QueueSpec::droptail(Limit::Packets(packets.log_uniform(stream).round().max(1.0) as u32));
-        }
-        match self.link.buffer_bdp {
-            Some(bdp) => {
+        // Nothing is drawn for one discipline alone, so that its episodes stay as they were.
+        let queue = match &self.link.queues[..] {
+            [one] => one,
+            several => &several[stream.below(several.len() as u64) as usize],
+        };
+        queue.limited(queue.is_sized.then(|| self.limit(stream, mean, rtt)).flatten())
+    }
+
+    /// Returns the limit of a queue; none if there is no range to draw it from.
+    fn limit(&self, stream: &mut Stream, mean: Rate, rtt: Dur) -> Option<Limit> {
+        let packets = match (self.link.buffer_packets, self.link.buffer_bdp) {
+            (Some(packets), _) => packets.log_uniform(stream).round().max(1.0) as u32,
+            (None, Some(bdp)) => {
                 let bytes = mean.bytes_in(rtt).0 as f64 * bdp.log_uniform(stream);
-                let packets = (bytes as u64 / 1500).max(LEAST_BUFFER_PACKETS);
-                QueueSpec::droptail(Limit::Packets(u32::try_from(packets).unwrap_or(u32::MAX)))
+                u32::try_from((bytes as u64 / 1500).max(LEAST_BUFFER_PACKETS)).unwrap_or(u32::MAX)
             }
-            None => QueueSpec::infinite(),
-        }
+            (None, None) => return None,
+        };
+        Some(Limit::Packets(packets))
     }
 
     /// Competitors start somewhere in the first half of the episode, bulk or on and off; those that learn are bulk.
     fn competitors(&self, stream: &mut Stream, duration: Dur) -> Vec<Flow> {
-        let CrossTraffic { probability, schemes, flows } = &self.cross_traffic;
+        let CrossTraffic { probability, schemes, flows, on_off } = &self.cross_traffic;
         if schemes.is_empty() || !stream.chance(*probability) {
             return Vec::new();
         }
@@ -583,7 +607,7 @@ impl Domain {
         (0..count)
             .map(|i| {
                 let start = Time::from_secs_f64(stream.uniform(0.0, duration.as_secs_f64() / 2.0));
-                let app = if stream.chance(0.5) {
+                let app = if stream.chance(1.0 - on_off) {
                     App::default()
                 } else {
                     let seconds = |s: f64| Dur::from_secs_f64(s);
@@ -593,11 +617,10 @@ impl Domain {
                         off: seconds(stream.uniform(0.5, 3.0)),
                     })
                 };
-                let scheme = schemes[stream.below(schemes.len() as u64) as usize].clone();
-                if scheme == OWN {
-                    return Flow { start, ..self.learning(format!("own{i}")) };
+                match &schemes[stream.below(schemes.len() as u64) as usize] {
+                    Competitor::Own => Flow { start, ..self.learning(format!("own{i}")) },
+                    Competitor::Other(flow) => Flow { name: format!("{CROSS}{i}"), start, app, ..(**flow).clone() },
                 }
-                Flow { name: format!("{CROSS}{i}"), scheme, start, app, ..Flow::default() }
             })
             .collect()
     }

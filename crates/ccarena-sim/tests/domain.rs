@@ -169,11 +169,47 @@ fn cross_traffic_may_be_of_the_learners_own_kind() {
         let (like, unlike): (Vec<_>, Vec<_>) = others.iter().partition(|flow| flow.scheme == "hyvar");
         assert!(like.iter().all(|flow| flow.params == first.params && flow.app.is_bulk()));
         assert!(like.iter().all(|flow| flow.start.0 > 0 && flow.start.as_secs_f64() < 5.0));
-        assert!(unlike.iter().all(|flow| flow.scheme == "cubic" && flow.params.is_empty()));
+        assert!(unlike.iter().all(|flow| flow.scheme == "cubic" && !flow.params.contains_key("alpha")));
         (own, cubic) = (own + like.len(), cubic + unlike.len());
     }
     assert!((DRAWS / 3..2 * DRAWS / 3).contains(&u64::from(alone)), "{alone} of {DRAWS} alone");
     assert!(own > 100 && cubic > 100, "{own} of its own, {cubic} of CUBIC");
+}
+
+#[test]
+fn queues_and_marking_flows_are_drawn_as_a_scenario_has_them() {
+    let queues = json!([{"type": "dualpi2", "coupling": 3}, {"type": "droptail"}, {"type": "fq_codel", "packets": 77}]);
+    let mut drawn = domain(json!({"queues": queues}));
+    drawn.learner.scheme = serde_json::from_value(json!("l4s")).unwrap();
+    let schemes = json!(["prague", {"scheme": "cubic", "ecn": true, "params": {"abe": 1}}, "self"]);
+    drawn.cross_traffic =
+        serde_json::from_value(json!({"probability": 1, "schemes": schemes, "flows": [1, 1], "on_off": 0})).unwrap();
+    let mut counts = BTreeMap::new();
+    for episode in 0..DRAWS {
+        let scenario = drawn.draw(1, 0, episode).to_json();
+        let (queue, flows) = (&scenario["links"][0]["queue"], scenario["flows"].as_array().unwrap());
+        *counts.entry(queue["type"].to_string()).or_insert(0) += 1;
+        match queue["type"].as_str().unwrap() {
+            "dualpi2" => assert_eq!((&queue["coupling"], &queue["packets"]), (&json!(3.0), &json!(10_000))),
+            "droptail" => assert!((50..=1000).contains(&queue["packets"].as_u64().unwrap())),
+            _ => assert_eq!(queue["packets"], 77),
+        }
+        let ecn = |flow: &Value| flow["ecn"].clone();
+        assert!(flows.len() == 2 && ecn(&flows[0]) == "accurate", "a spec for L4S queues asks for counts of marks");
+        *counts.entry(flows[1]["scheme"].to_string()).or_insert(0) += 1;
+        let classic = flows[1]["scheme"] == "cubic";
+        assert_eq!(ecn(&flows[1]), if classic { json!(true) } else { json!("accurate") });
+        assert!(!classic || flows[1]["params"]["abe"] == 1.0);
+        assert_eq!(flows[1]["app"]["type"], "bulk");
+    }
+    assert!(counts.len() == 6 && counts.values().all(|count| (90..180).contains(count)), "{counts:?}");
+
+    let refused = |queue: Value| serde_json::from_value::<ccarena_sim::domain::Queue>(queue).unwrap_err().to_string();
+    let coupling = refused(json!({"type": "dualpi2", "coupling": 0}));
+    assert!(coupling.starts_with("link.queues.coupling: got 0; expected"), "{coupling}");
+    let flow = |flow: Value| serde_json::from_value::<ccarena_sim::domain::Competitor>(flow).unwrap_err().to_string();
+    let feedback = flow(json!({"scheme": "cubic", "ecn": "precise"}));
+    assert!(feedback.starts_with("cross_traffic.schemes.ecn: got \"precise\"; expected"), "{feedback}");
 }
 
 /// What the routers of `DRAWS` episodes lack, and the rest of their links.

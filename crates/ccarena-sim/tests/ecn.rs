@@ -69,6 +69,55 @@ fn ends_fall_back_to_what_both_can_and_the_result_says_so() {
     assert_eq!(result(quic), (Some("accurate"), false, true));
 }
 
+/// A spec whose window never moves, over `base`.
+fn spec(base: &Value, l4s: bool) -> Value {
+    json!({"learned": 1, "name": "still", "l4s": l4s, "clock": "rtt", "base": base,
+           "observe": {"signals": ["ce_ratio"]}, "act": {"kind": "window_exp2", "bounds": [-1, 1]}})
+}
+
+#[test]
+fn a_spec_gets_the_feedback_that_it_or_its_base_needs() {
+    let result = |scheme: &Value, peer: Value| {
+        let flow = json!({"scheme": scheme, "policy": {"constant": 0}, "peer_ecn": peer});
+        let document = over(&json!({"type": "dualpi2"}), 20.0, &json!([flow]));
+        let scenario = Scenario::from_json(&document).unwrap();
+        let mut sim = Sim::new(&scenario, &Files::default(), false).unwrap();
+        sim.run_until(ccarena_cc::Time::from_secs_f64(3.0));
+        let result = sim.take_result(&scenario);
+        let l4s =
+            result.links[0].queues.iter().find(|queue| queue.name == "l4s").map_or(0, |queue| queue.delivered_packets);
+        (result.flows[0].feedback, result.flows[0].fallback.is_some(), l4s > 1000)
+    };
+    let (prague, none) = (json!({"scheme": "prague"}), json!("none"));
+    assert_eq!(result(&spec(&none, false), json!("accurate")), (None, false, false));
+    assert_eq!(result(&spec(&none, true), json!("accurate")), (Some("accurate"), false, true));
+    assert_eq!(result(&spec(&prague, false), json!("accurate")), (Some("accurate"), false, true), "as Prague alone");
+    assert_eq!(result(&spec(&json!("prague"), false), json!("accurate")), (Some("accurate"), false, true));
+    assert_eq!(result(&spec(&none, true), json!(true)), (Some("classic"), true, false));
+    assert_eq!(result(&spec(&json!("prague"), false), json!(true)), (Some("classic"), true, false), "NewReno");
+    assert_eq!(result(&spec(&json!({"scheme": "dctcp"}), false), json!(true)), (Some("dctcp"), false, false));
+    let digest = |l4s| ccarena_cc::Spec::parse(&spec(&none, l4s).to_string()).unwrap().interface().digest.clone();
+    assert_ne!(digest(true), digest(false));
+    assert!(!ccarena_cc::Spec::parse(&spec(&none, false).to_string()).unwrap().canonical().contains("l4s"));
+}
+
+#[test]
+fn actions_move_pragues_own_window() {
+    let sent = |scheme: &Value, policy: Value| {
+        let flow = json!({"scheme": scheme, "policy": policy});
+        let flow = if scheme == "prague" { json!({"scheme": scheme}) } else { flow };
+        let sim = run(&over(&json!({"type": "dualpi2"}), 20.0, &json!([flow])), u64::MAX);
+        let stats = sim.flows()[0].sender.stats;
+        (stats.sent, stats.lost)
+    };
+    let (alone, own) = (sent(&json!("prague"), json!(null)), spec(&json!("prague"), false));
+    assert_eq!(sent(&own, json!("none")), alone, "without actions it is Prague");
+    assert_eq!(sent(&own, json!({"constant": 0})), alone, "a factor of 1");
+    // Factors that last would multiply, and leave nothing; Prague grows again each round trip.
+    let lower = sent(&own, json!({"constant": -0.05}));
+    assert!(lower.0 < alone.0 * 9 / 10 && lower.0 > alone.0 / 6, "{lower:?} {alone:?}");
+}
+
 #[test]
 fn l4s_needs_counts_of_marks() {
     let read = |flow: Value| Scenario::from_json(&over(&codel(), 20.0, &json!([flow]))).map_err(|e| e.to_string());

@@ -12,7 +12,7 @@ import pytest
 
 from ccarena import _core
 from ccarena.errors import ConfigError
-from ccarena.eval.heldout import links
+from ccarena.eval.heldout import evaluate, links
 from ccarena.scenarios.backends import SIM
 from ccarena.scenarios.entrants import parse
 from ccarena.scenarios.one_run import perform
@@ -53,6 +53,24 @@ def test_a_sender_hears_what_each_router_lacks() -> None:
     # With two bits a rate is 1 or 1.5 times a power of two.
     for rate in heard["coarse"]:
         assert math.frexp(rate * 1e6 * (1 + 1e-7))[0] in (pytest.approx(0.5, rel=1e-6), pytest.approx(0.75, rel=1e-6))
+
+
+def test_flows_beside_the_entrant_take_their_share() -> None:
+    shares = {}
+    for link in links.build(["l4s"], 1, 4.0):
+        document = links.scenario(link, parse("prague"))
+        assert document["links"][0]["queue"]["type"] == "dualpi2" and "router" in document["links"][0]
+        flows = perform(document, SIM).result["flows"]
+        assert len(flows) == 1 + len(link.others) and flows[0]["feedback"] == "accurate"
+        total = sum(flow["delivered_bytes"] for flow in flows)
+        shares[link.name] = flows[0]["delivered_bytes"] / total
+    assert list(shares) == list(links.L4S)
+    assert shares["alone"] == 1 and all(0.2 < share < 0.8 for name, share in shares.items() if "beside" in name)
+    result = evaluate.run_lineup(links.build(["l4s"], 1, 2.0), [parse("prague")], {})
+    labels = {
+        row["link"]: {each["scheme"] for each in result.rows if each["link"] == row["link"]} for row in result.rows
+    }
+    assert labels["beside both"] == {"prague"} and len(labels["alone"]) == 3, "bounds are of a lone sender"
 
 
 def test_opportunities_are_those_of_the_run(simulated: list[dict[str, Any]]) -> None:

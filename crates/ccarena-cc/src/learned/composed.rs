@@ -288,6 +288,7 @@ impl<B: Base + 'static> Controller for Composed<B> {
         TransportNeeds {
             every_segment: self.monitor.counts_sent || base.every_segment,
             rate_samples: self.monitor.keeps_rate() || base.rate_samples,
+            l4s: self.plan.l4s || base.l4s,
             ..base
         }
     }

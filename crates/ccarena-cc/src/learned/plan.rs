@@ -73,6 +73,8 @@ pub struct Plan {
     pub taps: [Vec<Box<dyn Tap>>; 2],
     /// The time before the first decision, if it is special.
     pub start: Option<Start>,
+    /// Flag that packets leave as ECT(1), for an L4S queue.
+    pub l4s: bool,
     /// Measured parts.
     pub parts: Parts,
     /// Horizon of its signals.

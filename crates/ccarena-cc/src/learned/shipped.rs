@@ -3,7 +3,6 @@
 use std::sync::LazyLock;
 
 use super::Spec;
-use crate::feedback::Feedback;
 use crate::param::Param;
 use crate::scheme::Scheme;
 
@@ -32,6 +31,7 @@ shipped! {
     ACCT "acct";
     AURORA "aurora";
     HYVAR "hyvar";
+    L4S "l4s";
     ORCA "orca";
 }
 
@@ -74,7 +74,7 @@ fn scheme(spec: &'static Spec, build: fn(&crate::Config) -> Box<dyn crate::Contr
         weight_above: spec.weight_above(),
         requirement: spec.takes_requirement(),
         alias_of: None,
-        feedback: Feedback::None,
+        feedback: spec.needed_feedback(),
         build,
     }
 }

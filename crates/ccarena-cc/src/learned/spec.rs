@@ -29,6 +29,7 @@ use super::plan::Plan;
 use super::start::Start;
 use crate::build_error::BuildError;
 use crate::controller::Controller;
+use crate::feedback::Feedback;
 use crate::param::Param;
 use crate::reader::{self, At, DocumentError, Object, Problem, Result};
 use crate::scheme::{Config, check_params, check_requirement};
@@ -66,6 +67,8 @@ pub struct Spec {
     pub(super) report: Vec<Item>,
     /// The time before the first decision, if it is special.
     pub(super) start: Option<Start>,
+    /// Flag that packets leave as ECT(1), for an L4S queue.
+    pub(super) l4s: bool,
 }
 
 impl std::fmt::Debug for Spec {
@@ -144,6 +147,7 @@ impl Spec {
             observe,
             report,
             start,
+            l4s: o.or("l4s", false, At::boolean)?,
         };
         let canonical = write::canonical(&spec).to_string();
         let digest = Sha256::digest(canonical.as_bytes());
@@ -189,6 +193,12 @@ impl Spec {
     pub fn weight_above(&self) -> Option<f64> {
         let observed = self.observes(&["weight"]).then_some(0.0);
         self.base.schemes().filter_map(|scheme| scheme.weight_above).chain(observed).reduce(f64::max)
+    }
+
+    /// Feedback of marks without which it runs otherwise: counts in an L4S queue, otherwise as much as its base needs.
+    #[must_use]
+    pub fn needed_feedback(&self) -> Feedback {
+        if self.l4s { Feedback::Accurate } else { self.base.feedback() }
     }
 
     /// Returns whether it takes a flow's requirement, as a signal or for its base.
@@ -239,6 +249,7 @@ impl Spec {
             reported,
             taps: [taps, more_taps],
             start: self.start,
+            l4s: self.l4s,
             takes_rate: self.base.takes_rate() || parts.has(Parts::ADVERTISED),
             parts,
             horizon,
@@ -267,6 +278,7 @@ const FIELDS: &[&str] = &[
     "base",
     "report",
     "start",
+    "l4s",
 ];
 
 /// The value of `field`, of which one of `entries` is expected.

@@ -95,7 +95,7 @@ impl Dctcp {
         (self.acked, self.marked, self.round_end) = (0, 0, ack.snd_nxt);
     }
 
-    /// The window less alpha/2 of it (RFC 8257 §3.4, `dctcp_ssthresh`).
+    /// The window less alpha/2 of it (RFC 8257 §3.3, `dctcp_ssthresh`).
     fn reduced(&self) -> u32 {
         let window = u64::from(self.cwnd.segments());
         (window - ((window * self.alpha) >> 11)) as u32

@@ -91,7 +91,8 @@ impl Round {
     }
 }
 
-struct Prague {
+/// A controller whose acknowledgements count marks.
+pub struct Prague {
     mss: f64,
     /// Window and slow-start threshold in segments, with fractions.
     window: f64,
@@ -115,7 +116,8 @@ struct Prague {
 
 impl Prague {
     /// `prague_init`.
-    fn new(config: &Config) -> Self {
+    #[must_use]
+    pub fn new(config: &Config) -> Self {
         let initial = f64::from(config.initial_window.max(1)).min(MOST);
         let fresh = if config.slow_start { MOST } else { initial };
         Self {
@@ -133,6 +135,21 @@ impl Prague {
             prior: None,
             is_repairing: false,
             classic_queue: (config.param("classic_fallback") >= 0.5).then(ClassicQueue::default),
+        }
+    }
+
+    /// The window in segments.
+    #[must_use]
+    pub fn segments(&self) -> f64 {
+        self.window
+    }
+
+    /// Multiplies the window, but lifts it to no more than `most` segments. After slow start the threshold follows it down.
+    pub fn scale(&mut self, factor: f64, most: f64) {
+        let has_started = self.window >= self.threshold;
+        self.window = (self.window * factor).min(most.max(self.window)).clamp(LEAST, MOST);
+        if has_started {
+            self.threshold = self.threshold.min(self.window);
         }
     }
 

@@ -194,7 +194,11 @@ fn reshape(at: &At<'_>) -> Result<Reshape> {
     })
 }
 
-fn queue(at: &At<'_>) -> Result<QueueSpec> {
+/// Reads a queue discipline with its parameters.
+///
+/// # Errors
+/// The first field at fault.
+pub fn queue(at: &At<'_>) -> Result<QueueSpec> {
     let names: Vec<&str> = queues::all().map(|d| d.name).collect();
     let kind_of = |name: &str| Kind::ALL.iter().copied().find(|k| k.discipline().name == name);
     let fields = |name: &str| {
@@ -416,7 +420,7 @@ fn flow<'a>(
         header_bytes: o.or("header_bytes", default.header_bytes, |at| at.small(0, 500))?,
         ack_bytes: o.or("ack_bytes", default.ack_bytes, |at| at.small(1, 65_000))?,
     };
-    flow.ecn = o.or("ecn", asked(&flow), feedback)?;
+    flow.ecn = o.or("ecn", flow.asked_feedback(), feedback)?;
     check_quic(&o, &flow)?;
     check_l4s(&o, &flow)?;
     flow.base_rtt = Some(base_rtt(&o, &flow, links)?);
@@ -575,15 +579,6 @@ fn feedback(at: &At<'_>) -> Result<Feedback> {
         Value::Bool(true) => Ok(Feedback::Classic),
         Value::String(name) if name == Feedback::Accurate.name() => Ok(Feedback::Accurate),
         _ => at.fail("false, true (RFC 3168) or \"accurate\" (AccECN, RFC 9768)"),
-    }
-}
-
-/// Feedback that `flow` asks for if it does not say: as much as its scheme needs.
-fn asked(flow: &Flow) -> Feedback {
-    match flow.needed_feedback() {
-        _ if flow.l4s => Feedback::Accurate,
-        Feedback::Changes => Feedback::Classic,
-        needed => needed,
     }
 }
 

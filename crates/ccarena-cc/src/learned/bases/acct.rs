@@ -20,6 +20,7 @@
 use super::{Base, BaseEntry, Lever, over, paced, per_rtt};
 use crate::controller::Extrapolation;
 use crate::events::{AckInfo, LossInfo, RecoveryState};
+use crate::feedback::Feedback;
 use crate::learned::monitor::Measured;
 use crate::param::Param;
 use crate::types::{Bytes, Dur, Rate, Time};
@@ -70,6 +71,7 @@ pub const ACCT: BaseEntry = BaseEntry {
         },
     ],
     takes_rate: true,
+    feedback: Feedback::None,
     kernel: true,
     build: |parts| {
         let o = parts.options;

@@ -9,6 +9,7 @@
 use super::{Base, BaseEntry, Lever, over, paced, per_rtt};
 use crate::controller::{Controller, Extrapolation};
 use crate::events::{AckInfo, LossInfo, SentInfo};
+use crate::feedback::Feedback;
 use crate::param::Param;
 use crate::schemes::cubic::{self, Cubic};
 use crate::types::{Bytes, Dur, Rate, Time};
@@ -40,6 +41,7 @@ pub const CUBIC: BaseEntry = BaseEntry {
         },
     ],
     takes_rate: false,
+    feedback: Feedback::None,
     kernel: true,
     build: |parts| {
         let mut config = parts.config.clone();

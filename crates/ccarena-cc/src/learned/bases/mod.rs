@@ -5,6 +5,7 @@ pub mod base;
 mod cubic;
 mod levered;
 mod none;
+mod prague;
 pub mod schemes;
 
 pub use self::base::{Base, Lever, initial_rtt};
@@ -12,6 +13,7 @@ use self::levered::Levered;
 use super::composed::Composed;
 use super::plan::Plan;
 use crate::controller::Controller;
+use crate::feedback::Feedback;
 use crate::param::Param;
 use crate::scheme::Config;
 use crate::types::{Dur, Rate};
@@ -42,6 +44,8 @@ pub struct BaseEntry {
     pub options: &'static [Param],
     /// Flag that it takes an advertised rate.
     pub takes_rate: bool,
+    /// Feedback of marks that it needs.
+    pub feedback: Feedback,
     /// A program in the kernel can run it.
     pub kernel: bool,
     /// Builds the controller over it.
@@ -57,7 +61,7 @@ impl BaseEntry {
 }
 
 /// All bases, by name.
-pub const BASES: &[BaseEntry] = &[acct::ACCT, cubic::CUBIC, none::NONE];
+pub const BASES: &[BaseEntry] = &[acct::ACCT, cubic::CUBIC, none::NONE, prague::PRAGUE];
 
 /// Levers of every base.
 pub const EVERYWHERE: &[Lever] = &[Lever::Pacing, Lever::Cap];

@@ -5,6 +5,7 @@ use super::base::INITIAL_RTT;
 use super::{Base, BaseEntry, Lever, initial_rtt, over, paced, per_rtt};
 use crate::controller::TransportNeeds;
 use crate::events::AckInfo;
+use crate::feedback::Feedback;
 use crate::param::Param;
 use crate::types::{Bytes, Dur, Rate};
 
@@ -40,6 +41,7 @@ pub const NONE: BaseEntry = BaseEntry {
         },
     ],
     takes_rate: false,
+    feedback: Feedback::None,
     kernel: true,
     build: |parts| {
         let mss = f64::from(parts.config.mss.max(1));

@@ -32,10 +32,10 @@ impl Spec {
         signals.find(|signal| signal.parts.has(parts)).map(|signal| signal.name)
     }
 
-    /// The feedback of marks that its signals and the schemes under it need.
+    /// Feedback of marks that its signals, its queue and its base need.
     pub(crate) fn feedback(&self) -> Feedback {
         let own = self.signal_with(Parts::MARKS).map_or(Feedback::None, |_| Feedback::Accurate);
-        self.base.schemes().map(|scheme| scheme.feedback).fold(own, Feedback::max)
+        own.max(self.needed_feedback())
     }
 }
 

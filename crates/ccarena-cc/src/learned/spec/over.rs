@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use super::{Chosen, Item, chosen, required};
 use crate::build_error::BuildError;
 use crate::controller::Controller;
+use crate::feedback::Feedback;
 use crate::learned::bases::schemes::{self, Member};
 use crate::learned::bases::{self, BASES, BaseEntry, EVERYWHERE, Lever};
 use crate::learned::interface::ParamSpec;
@@ -64,6 +65,14 @@ impl BaseSpec {
 
     pub(super) fn takes_rate(&self) -> bool {
         matches!(self, Self::Kind(chosen) if chosen.entry.takes_rate)
+    }
+
+    /// Feedback of marks that it needs.
+    pub(super) fn feedback(&self) -> Feedback {
+        match self {
+            Self::Kind(chosen) => chosen.entry.feedback,
+            Self::Schemes(list) => list.iter().map(|chosen| chosen.entry.feedback).max().unwrap_or_default(),
+        }
     }
 
     fn has(&self, lever: Lever) -> bool {

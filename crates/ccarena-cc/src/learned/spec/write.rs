@@ -35,6 +35,9 @@ pub(super) fn canonical(d: &Spec) -> Value {
     if let Some(start) = d.start {
         spec["start"] = start.to_json();
     }
+    if d.l4s {
+        spec["l4s"] = json!(true);
+    }
     for (field, input) in [("params", false), ("inputs", true)] {
         let fields: Map<String, Value> =
             params.iter().filter(|p| p.input == input).map(|p| (p.name.clone(), param(p))).collect();

@@ -1,0 +1,5 @@
+"""Learned scheme for L4S queues: a window that a learner multiplies once per round trip, by the marks that it saw.
+
+Packets leave as ECT(1) (RFC 9331), and acknowledgements count marks. Its spec, its reward and its policies are in this
+folder.
+"""
