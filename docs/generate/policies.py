@@ -31,6 +31,8 @@ FURTHER = Path(__file__).parents[1] / "policies-today.json"
 LINK_SETS = ["satellite", "5g", "wifi", "lossy"]
 SCHEMES = ["cubic", "bbr"]
 SEEDS, DURATION_S = 2, 20.0
+BOXES = 1_000
+"""Boxes for one property in one form, for the cards."""
 LARGEST = 2_000_000
 """Bytes of all shipped policies together."""
 
@@ -97,7 +99,7 @@ def certify_all() -> None:
     for name, file in shipped_policies().items():
         policy = artifact.load(file)
         asked = read(default_properties(policy), policy, "default properties").properties
-        found = [certify(prop, make(policy)) for make in FORMS.values() for prop in asked]
+        found = [certify(prop, make(policy), BOXES) for make in FORMS.values() for prop in asked]
         kept = ("name", "form", "verdict", "holds", "violated", "undecided")
         verdicts[name] = [{key: each.told()[key] for key in kept} for each in found]
     _keep({"certificates": verdicts})
