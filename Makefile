@@ -163,6 +163,9 @@ policies: setup  ## Train the shipped policies again and ship them with their ca
 	$(BIN)/python -m docs.generate.policies $(foreach name,$(SHIPPED),$(name)=runs/shipped-$(name))
 	$(BIN)/python -m docs.generate.policies --links
 
+assessments: setup  ## Assess the schemes and rewrite the table of docs/assess.md; finished runs are kept
+	$(BIN)/python -m docs.generate.assess
+
 leaderboard: setup  ## Run the leaderboard on generated and fetched traces, rewrite docs/leaderboard.md and make the pages; finished runs are kept
 	$(BIN)/ccarena leaderboard run --traces presets models recordings $(ARGS)
 	$(BIN)/python -m docs.generate.leaderboard runs/leaderboard/results.db docs/leaderboard.md

@@ -6,11 +6,13 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from ccarena.commands import executors
+from ccarena.commands import executors, suite_runs
+from ccarena.commands.suite_runs import check_counts, show_failures
 from ccarena.core.arguments import Unused
 from ccarena.core.outputs import folder
 from ccarena.core.programs import find
@@ -26,11 +28,8 @@ from ccarena.scenarios.entrants import GRAMMAR, HELP, line_up
 
 __all__ = ["UNUSED", "add_parser", "run"]
 
-SHOWN_FAILURES = 10
-
 UNUSED = (
-    *executors.UNUSED,
-    Unused(("jobs",), lambda args: args.executor != "local", "beside --executor ray, which uses every core"),
+    *suite_runs.UNUSED,
     Unused(
         ("entrants", "backend", "quick", "seeds", "out", "jobs", "executor", "question"),
         lambda args: args.list,
@@ -68,13 +67,16 @@ def run(args: argparse.Namespace) -> int:
     """Assesses the entrants. Returns the exit code: 0 if every run finished, whatever the verdicts; 1 if any failed."""
     if args.list:
         return _list(args.json)
-    _check(args)
+    if not args.entrants:
+        raise ConfigError("no entrant: name whom to assess, such as `ccarena assess cubic`; --list shows the questions")
+    check_counts(args)
     plan = Plan(questions.chosen(args.question, args.backend), args.backend, args.quick, args.seeds)
     jobs = BACKENDS[args.backend].at_once(args.jobs or os.cpu_count() or 1)
     executor = executors.of_options(args, Processes(jobs, runner.PRELOAD))
     assessments: list[Assessment] = []
     with ExitStack() as stack:
         entrants = line_up(args.entrants, stack)
+        folders = _folders([entrant.label for entrant in entrants], args.out)
         if program := BACKENDS[args.backend].program:
             find(program)
         everything = [expanded(entrant, plan) for entrant in entrants]
@@ -83,36 +85,30 @@ def run(args: argparse.Namespace) -> int:
             print(said, file=sys.stderr)
         try:
             with runner.progress(flat) as progress:
-                for entrant, of_entrant in zip(entrants, everything, strict=True):
-                    place = args.out / _folder(entrant.label)
+                for entrant, of_entrant, place in zip(entrants, everything, folders, strict=True):
                     assessments.append(assess(entrant, plan, of_entrant, place, executor, progress))
         except KeyboardInterrupt:
+            if assessments:
+                _show(args, assessments, plan)
             raise KeyboardInterrupt(f"interrupted; finished runs are kept in {args.out}; {again()}") from None
     _show(args, assessments, plan)
     failures = [failure for each in assessments for failure in each.failures]
-    for failure in failures[:SHOWN_FAILURES]:
-        print(f"FAILED {failure.run.suite}, {failure.run.title}: {failure.reason}", file=sys.stderr)
-        print(f"  its scenario: {failure.scenario}", file=sys.stderr)
-    if len(failures) > SHOWN_FAILURES:
-        print(f"and {len(failures) - SHOWN_FAILURES} more failed runs, in the folders failed/", file=sys.stderr)
+    show_failures(failures)
     return 1 if failures else 0
 
 
-def _check(args: argparse.Namespace) -> None:
-    if not args.entrants:
-        raise ConfigError("no entrant: name whom to assess, such as `ccarena assess cubic`; --list shows the questions")
-    for option in ("seeds", "jobs"):
-        if getattr(args, option) is not None and getattr(args, option) < 1:
-            raise ConfigError(f"--{option} {getattr(args, option)}: expected at least 1")
-    if BACKENDS[args.backend].real_time and (args.jobs or 1) > 1:
-        raise ConfigError(
-            f"--jobs {args.jobs}: with --backend {args.backend} runs at once would make each other late; leave it out"
-        )
-
-
-def _folder(label: str) -> str:
-    """Returns a label as the name of a folder."""
-    return "".join(letter if letter.isalnum() or letter in "-_.@=" else "_" for letter in label)
+def _folders(labels: Sequence[str], out: Path) -> list[Path]:
+    """Returns the folder of each label in `out`. Raises ConfigError if two labels would share one."""
+    found: dict[str, str] = {}
+    for label in labels:
+        name = "".join(letter if letter.isalnum() or letter in "-_.@=" else "_" for letter in label)
+        if name in found:
+            raise ConfigError(
+                f'"{found[name]}" and "{label}" would share the folder {out / name}; give one another label, as '
+                "LABEL=ENTRANT"
+            )
+        found[name] = label
+    return [out / name for name in found]
 
 
 def _show(args: argparse.Namespace, assessments: list[Assessment], plan: Plan) -> None:

@@ -11,7 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ccarena.commands import executors
+from ccarena.commands import executors, suite_runs
+from ccarena.commands.suite_runs import check_counts, show_failures
 from ccarena.core import measurements
 from ccarena.core.arguments import Unused, refuse
 from ccarena.core.files import check_file
@@ -41,12 +42,8 @@ from ccarena.traces.given import GivenTrace, read_traces
 
 __all__ = ["add_parser", "run"]
 
-SHOWN_FAILURES = 10
-
-
 UNUSED = (
-    *executors.UNUSED,
-    Unused(("jobs",), lambda args: args.executor != "local", "beside --executor ray, which uses every core"),
+    *suite_runs.UNUSED,
     Unused(
         (
             *("suites", "all", "backend", "quick", "seeds", "discriminate", "out", "policy", "traces", "jobs"),
@@ -128,15 +125,9 @@ def run(args: argparse.Namespace) -> int:
     """Runs the suites. Returns the exit code: 0 if every run finished, whatever the claims; 1 if any failed."""
     if args.list:
         return _list(args.json)
-    for option in ("seeds", "jobs"):
-        if getattr(args, option) is not None and getattr(args, option) < 1:
-            raise ConfigError(f"--{option} {getattr(args, option)}: expected at least 1")
+    check_counts(args)
     if args.all and args.suites:
         raise ConfigError(f"--all beside {' '.join(args.suites)}: give one of them")
-    if BACKENDS[args.backend].real_time and (args.jobs or 1) > 1:
-        raise ConfigError(
-            f"--jobs {args.jobs}: with --backend {args.backend} runs at once would make each other late; leave it out"
-        )
     if not args.all and not args.suites and args.write_docs is None:
         raise ConfigError("no suite: give PAPER/NAME, PAPER or --all; --list shows them")
     if args.traces and args.write_docs is not None:
@@ -166,11 +157,7 @@ def run(args: argparse.Namespace) -> int:
         _show(results, out, args)
     if args.write_docs is not None:
         _write_docs(args.write_docs, out)
-    for failure in failed[:SHOWN_FAILURES]:
-        print(f"FAILED {failure.run.suite}, {failure.run.title}: {failure.reason}", file=sys.stderr)
-        print(f"  its scenario: {failure.scenario}", file=sys.stderr)
-    if len(failed) > SHOWN_FAILURES:
-        print(f"and {len(failed) - SHOWN_FAILURES} more failed runs, in the folders failed/", file=sys.stderr)
+    show_failures(failed)
     return 1 if failed else 0
 
 

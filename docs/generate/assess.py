@@ -1,4 +1,4 @@
-"""The table of assessed entrants in docs/assess.md: `python -m docs.generate.assess` runs what is missing.
+"""The table of assessed entrants in docs/assess.md: `make assessments` runs what is missing.
 
 The verdicts are kept in docs/assessments.json; finished runs are kept in runs/assess-docs.
 """
@@ -22,6 +22,7 @@ ENTRANTS = (
     *("cubic", "reno", "bbr", "bbr3", "copa", "vegas", "vivace", "ledbat", "pilot", "prague@ecn=accurate"),
     *("hercules", "wcc-ai", "wcc-md", "acct", "hyvar"),
 )
+NOTES = {"acct": ", without signals of routers"}
 START, END = "<!-- assessed -->", "<!-- /assessed -->"
 
 
@@ -31,7 +32,8 @@ def markdown(kept: Iterable[Mapping[str, Any]]) -> str:
     for each in kept:
         count = each["verdicts"]
         failed = ", ".join(each["fails"]) or "–"
-        lines.append(f"| `{each['entrant']}` | {count['pass']} | {count['fail']} | {count['undecided']} | {failed} |")
+        name = f"`{each['entrant']}`{NOTES.get(each['entrant'], '')}"
+        lines.append(f"| {name} | {count['pass']} | {count['fail']} | {count['undecided']} | {failed} |")
     return "\n".join(lines)
 
 
@@ -45,7 +47,7 @@ def kept_of(folders: Iterable[Path]) -> list[dict[str, Any]]:
             for answer in found["answers"]
             if any(row["verdict"] == "fail" for row in answer["criteria"])
         ]
-        out.append({**{key: found[key] for key in ("entrant", "version", "verdicts")}, "fails": fails})
+        out.append({**{key: found[key] for key in ("entrant", "software", "verdicts")}, "fails": fails})
     return out
 
 

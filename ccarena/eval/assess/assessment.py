@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from ccarena import __version__
 from ccarena.controllers import load as controllers
 from ccarena.core.files import write_atomically
 from ccarena.core.reader import read_bytes
@@ -129,7 +128,7 @@ def about(assessment: Assessment, plan: Plan) -> dict[str, Any]:
         "entrant": assessment.entrant.label,
         "text": assessment.entrant.text,
         "identity": _identity(assessment.entrant),
-        "version": __version__,
+        "software": runs.software(backend=plan.backend),
         **backends.about(plan.backend),
         "quick": plan.quick,
         "verdicts": assessment.counts(),

@@ -14,15 +14,15 @@ from ccarena.eval.reproduce.tables import cell
 from ccarena.pages import Block, Callout, Cell, Details, Items, Page, Section, State, Table, write
 from ccarena.scenarios.backends import BACKENDS
 
-__all__ = ["HEAD", "MARKDOWN", "PAGE", "STATES", "counted", "markdown", "write_markdown", "write_page"]
+__all__ = ["HEAD", "MARKDOWN", "PAGE", "STATES", "counted", "markdown", "seeds_of", "write_markdown", "write_page"]
 
 PAGE, MARKDOWN = "page.html", "assessment.md"
 HEAD = ("criterion", "required", "measured", "verdict")
 STATES: Mapping[str, State] = {"pass": "good", "fail": "bad", "undecided": "partly", "not run": "neutral"}
 _LEAD = (
     "RFC 9743 (BCP 133) lists what the IETF asks about a new congestion control. It sets no limits; the required "
-    "values are this project's. Medians over seeds, in brackets 95 % intervals. A verdict is given if it is the same "
-    "for at least 95 % of the draws of seeds, and undecided otherwise."
+    "values are this project's. Values are medians over few seeds, in brackets 95 % intervals by the bootstrap. A "
+    "verdict is given if it is the same in at least 95 % of the bootstrap's draws, and undecided otherwise."
 )
 
 
@@ -31,9 +31,17 @@ def counted(counts: Mapping[Any, int]) -> str:
     return ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number)
 
 
+def seeds_of(plan: Plan) -> str:
+    """Returns how many seeds a case has in words, such as `1 to 5`."""
+    counts = {
+        plan.seeds or (each.suite.seeds.quick if plan.quick else each.suite.seeds.full) for each in plan.questions
+    }
+    return " to ".join(str(each) for each in sorted({min(counts), max(counts)}))
+
+
 def markdown(assessment: Assessment, plan: Plan) -> str:
     """Returns the assessment as Markdown, for a review or an Internet-Draft."""
-    about = f"{counted(assessment.counts())}; {BACKENDS[plan.backend].title}"
+    about = f"{counted(assessment.counts())}; {BACKENDS[plan.backend].title}; seeds per case: {seeds_of(plan)}"
     lines = [f"# Assessment of {assessment.entrant.label} by RFC 9743", "", f"{about}. {_LEAD}", ""]
     if plan.quick:
         lines += ["**QUICK: one seed and fewer cases; no basis for a conclusion.**", ""]
@@ -63,7 +71,11 @@ def write_page(folder: Path, assessments: Sequence[Assessment], plan: Plan, repe
     sections = [*([_overview(assessments)] if len(assessments) > 1 else []), *map(_section, assessments)]
     left = [f"Section {number}: {text}" for number, text in questions.NOT_ASKED.items()]
     sections.append(Section("Not asked here", "Runs over a link do not answer these; an author does.", [Items(left)]))
-    facts = {"Backend": BACKENDS[plan.backend].title, "Questions": str(len(plan.questions))}
+    facts = {
+        "Backend": BACKENDS[plan.backend].title,
+        "Questions": str(len(plan.questions)),
+        "Seeds per case": seeds_of(plan),
+    }
     page = Page(f"Assessment of {labels}", "assessment", _LEAD, facts, findings, repeat, sections)
     write(folder / PAGE, page)
     return folder / PAGE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -117,6 +118,39 @@ def test_files_say_what_the_table_says(tmp_path: Path, capsys: pytest.CaptureFix
 def test_errors_name_what_is_wrong(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["assess", *words]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_two_labels_do_not_share_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["assess", "a (b)=cubic", "a _b_=reno", "--question", "silence"]) == 2
+    assert "would share the folder" in capsys.readouterr().err
+
+
+def test_the_page_shows_what_is_kept() -> None:
+    docs = pytest.importorskip("docs.generate.assess")
+    kept = json.loads(docs.KEPT.read_text("utf-8"))
+    assert [each["entrant"] for each in kept] == list(docs.ENTRANTS)
+    assert f"{docs.START}\n{docs.markdown(kept)}\n{docs.END}" in docs.PAGE.read_text("utf-8")
+
+
+def test_an_interruption_shows_the_finished_assessments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from ccarena.commands import assess as command
+
+    real = command.assess
+    done: list[str] = []
+
+    def interrupted(entrant: Any, *rest: Any) -> Any:
+        if done:
+            raise KeyboardInterrupt
+        done.append(entrant.label)
+        return real(entrant, *rest)
+
+    monkeypatch.setattr(command, "assess", interrupted)
+    words = ["assess", "cubic", "reno", "--quick", "--jobs", "1", "--question", "silence", "--out", str(tmp_path)]
+    assert cli.main(words) == 130
+    assert "cubic: 1 pass" in capsys.readouterr().out
+    assert (tmp_path / "cubic" / MARKDOWN).is_file() and (tmp_path / PAGE).is_file()
 
 
 def test_an_unknown_question_is_refused_by_name() -> None:
