@@ -30,8 +30,15 @@ LOADED = {
     "scheme": "acct",
     "spec": "d1",
     "policy": "runs/mine",
+    "sha256": "5" * 64,
     "generation": 2,
+    "before": None,
     "option": False,
+    "shadow": False,
+    "share": 1.0,
+    "cgroup": 0,
+    "to": None,
+    "guard": 32,
     "age_s": 9.0,
     "sockets": 4,
     "periods": 70,
@@ -42,6 +49,9 @@ LOADED = {
     "outside": 3,
     "held": 2,
     "missed": 0,
+    "handed_back": 0,
+    "compared": 0,
+    "agreed": 0,
     "cases": {},
     "zones": {},
 }
@@ -77,7 +87,8 @@ def test_the_status_is_of_congestion_controls_and_policies(
     assert ("nothing" in out) == (not attached["attached"])
     assert ("ccarena, wcc_ai" in out) == bool(attached["attached"])
     assert ("no policy is loaded" in out) == (not attached["attached"] and not loaded)
-    assert ("acct: policy runs/mine, loaded for 9 s, 4 sockets, 60 decisions" in out) == bool(loaded)
+    line = "acct: policy runs/mine, number 2, 555555555555; all connections; loaded for 9 s; 4 sockets, 60 decisions"
+    assert (line in out) == bool(loaded)
     assert cli.main(["kernel", "status", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert [policy["name"] for policy in told.pop("policies")] == [policy["name"] for policy in loaded]

@@ -595,6 +595,8 @@ REFUSED: dict[str, str] = {
     "fidelity --live scenario.yaml --duration-s 3": "--duration-s has no effect on scenarios of your own",
     "fidelity --live --traces .": "--traces has no effect beside --live",
     "fidelity --live --backend kernel": "--backend has no effect beside --live",
+    "attack --replay finds.yaml --candidates 9": "--candidates has no effect beside --replay",
+    "attack cubic --backend kernel": "--backend has no effect without --replay: the search runs in the simulator",
     "assess --list --quick": "--quick has no effect beside --list",
     "assess cubic --executor ray --jobs 2": "--jobs has no effect beside --executor ray",
     "reproduce --list --quick": "--quick has no effect beside --list",
@@ -845,6 +847,7 @@ def key_cases() -> list[tuple[str, str]]:
         "env.link.router": "--env.link.signal 0",
         "env.cross_traffic.schemes": "--env.cross_traffic.probability 0",
         "env.cross_traffic.flows": "--env.cross_traffic.probability 0",
+        "env.cross_traffic.on_off": "--env.cross_traffic.probability 0",
         "algorithm.reward_below": "--algorithm.reward_floor null",
         "algorithm.discount_unit_s": "--algorithm PPO --algorithm.discount step",
         "eval.duration_s": "--eval.link_sets []",
@@ -879,6 +882,7 @@ def test_a_configuration_key_in_vain_is_refused(key: str, makes: str, capsys) ->
         "router": "'{bits: 3}'",
         "wifi": "'{retry: 0.1}'",
         "grants": "'{slot_ms: 1}'",
+        "adversarial": "[finds]",
     }
     value = {**values, "law": "{}", "law_candidates": "20"}.get(key.split(".")[-1], "1")
     given = f"train {makes} --{key} {value}"
