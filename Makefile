@@ -1,7 +1,7 @@
 # Everything happens in .venv; `make` alone lists the targets.
 .DEFAULT_GOAL := help
 .PHONY: help prerequisites setup train test test-real-time test-computed test-oldest test-cluster check bench soak \
-  gain learned-controllers attacks measurements format docs policies leaderboard reproduction reproduction-kernel reproduction-quic properties proof wheel sdist lock release-notes image-check fuzz site \
+  gain learned-controllers attacks assessments measurements format docs policies leaderboard reproduction reproduction-kernel reproduction-quic properties proof wheel sdist lock release-notes image-check fuzz site \
   stacks-check adapters adapters-check clean can-build FORCE
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
