@@ -6,8 +6,9 @@ import csv
 import io
 import json
 import os
+import statistics
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from ccarena import __version__
 from ccarena.attacks import page
 from ccarena.attacks.archive import Archive
 from ccarena.attacks.case import ITSELF, NOBODY
@@ -36,6 +38,10 @@ __all__ = ["CASES", "PAGE", "PLAN", "Attacked", "Plan", "attack", "carry_out", "
 
 PLAN, CASES, PAGE = "plan.yaml", "cases.csv", "page.html"
 """Files of an attack: its arguments, every case with its harms, and the page."""
+
+
+PROGRAM = ("identity", "version")
+"""Keys of a plan's file beside its arguments: content of the entrant's files, and the version of ccarena."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +85,7 @@ class Attacked:
     def __str__(self) -> str:
         if not self.finds:
             return f"{self.entrant}: no counterexample in {self.tried} cases"
-        lines = [f"{HARMS[each.harm].title}: {each.value:.3g} on {each.case.said()}" for each in self.finds]
+        lines = [each.describe() for each in self.finds]
         return "\n".join([f"{self.entrant}: {len(self.finds)} counterexamples in {self.tried} cases", *lines])
 
 
@@ -140,8 +146,7 @@ def carry_out(
 ) -> Attacked:
     """Carries out a plan in `folder`, or goes on with it there. Raises what `attack` does."""
     plan.check()
-    if workers is not None and workers < 1:
-        raise ConfigError(f"workers = {workers}: expected at least 1")
+    _check_workers(workers)
     check_runs(SIM, [entrant])
     space, harms = read_space(plan.space), chosen(plan.harms)
     _check_companies(space, harms, bool(plan.harms))
@@ -152,7 +157,10 @@ def carry_out(
             raise ConfigError(f"{folder}: holds an attack already; go on with it (--resume), or name another folder")
         if read_plan(folder) != plan:
             raise ConfigError(f"{folder}: holds an attack with other arguments; give these, or name another folder")
-    write_atomically(folder / PLAN, yaml.safe_dump(plan.as_dict(), sort_keys=False, width=110))
+        if any(read_data(folder / PLAN)[name] != value for name, value in _program(entrant).items()):
+            raise ConfigError(f"{folder}: the entrant or ccarena has changed since; name another folder")
+    kept = {**plan.as_dict(), **_program(entrant)}
+    write_atomically(folder / PLAN, yaml.safe_dump(kept, sort_keys=False, width=110))
     with Journal(folder, "ccarena attack") as journal:
         trials = Trials(journal, entrant, workers or usable_cores())
         archive = Archive(space, harms)
@@ -178,10 +186,19 @@ def read_plan(out: Path) -> Plan:
         data = read_data(out / PLAN)
     except OSError as error:
         raise ConfigError(f"{out}: holds no attack ({PLAN}: {error.strerror}); start one without --resume") from error
-    if not isinstance(data, Mapping) or set(data) != set(Plan.__dataclass_fields__):
+    names = set(Plan.__dataclass_fields__)
+    whole = isinstance(data, Mapping) and set(data) == names | set(PROGRAM)
+    if not whole or not isinstance(data["harms"], list) or not isinstance(data["space"], Mapping):
         raise ConfigError(f"{out / PLAN}: is no plan of `ccarena attack`; name another folder")
-    given: dict[str, Any] = {**data, "harms": tuple(data["harms"])}
-    return Plan(**given)
+    if not isinstance(data["entrant"], str) or not all(isinstance(each, str) for each in data["harms"]):
+        raise ConfigError(f"{out / PLAN}: entrant and harms: expected texts; name another folder")
+    given: dict[str, Any] = {name: data[name] for name in names}
+    return Plan(**{**given, "harms": tuple(data["harms"])})
+
+
+def _program(entrant: Entrant) -> dict[str, str]:
+    """Returns what ran, in which results of two attacks that go together agree."""
+    return dict(zip(PROGRAM, (entrant.identity, __version__), strict=True))
 
 
 def replay(
@@ -191,13 +208,19 @@ def replay(
     backend: str = SIM,
     seeds: int = 0,
     workers: int | None = None,
+    say: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
 ) -> Attacked:
-    """Runs the finds of an attack again: the folder or the list `where`, on a backend, with the search's seed and
-    `seeds` others.
+    """Runs the finds of an attack again: the folder or the list `where`, on a backend, with `seeds` other seeds than
+    the search's; with that one if 0.
 
     `entrant`: who is tried; None tries the one that was attacked. Each find of the result has the value and share of
-    seeds of now; it holds if its value reaches the threshold. Raises ConfigError before anything runs.
+    seeds of now; it holds if its value reaches the threshold. `say` is told how long runs in real time take, and
+    `progress` the numbers of cases done and of all. Raises ConfigError before anything runs. After Ctrl-C the error
+    has the finds that are judged.
     """
+    Plan("", seeds=seeds).check()
+    _check_workers(workers)
     text, finds = read_finds(where)
     with ExitStack() as stack:
         who = parse(text) if entrant is None else read(entrant, stack)
@@ -207,11 +230,26 @@ def replay(
         folder = stack.enter_context(scratch())
         with Journal(folder, "ccarena attack") as journal:
             trials = Trials(journal, who, workers or usable_cores(), backend)
-            cases = [(find.case, seed) for find in finds for seed in _seeds(seeds)]
-            outcomes = trials.run(cases)
-    each = 1 + seeds
-    done = [_judged(find, outcomes[k * each : (k + 1) * each]) for k, find in enumerate(finds)]
+            cases = [[(find.case, seed) for seed in _seeds(seeds)] for find in finds]
+            if say is not None and (needed := trials.time_needed([case for each in cases for case, _ in each])):
+                say(needed)
+            try:
+                trials.run([each for seeded in cases for each in seeded], progress)
+            except KeyboardInterrupt:
+                done = [
+                    _judged(find, trials.run(each)) for find, each in zip(finds, cases, strict=True) if trials.has(each)
+                ]
+                lines = [f"{find.describe()}: {'holds' if find.holds else 'gone'}" for find in done]
+                raise KeyboardInterrupt(
+                    "\n".join([f"interrupted; {len(done)} of {len(finds)} finds are judged", *lines])
+                ) from None
+            done = [_judged(find, trials.run(each)) for find, each in zip(finds, cases, strict=True)]
     return Attacked(who.label, done, len(finds))
+
+
+def _check_workers(workers: int | None) -> None:
+    if workers is not None and workers < 1:
+        raise ConfigError(f"workers = {workers}: expected at least 1")
 
 
 def _check_companies(space: Space, harms: Mapping[str, Harm], named: bool) -> None:
@@ -230,14 +268,16 @@ def _check_companies(space: Space, harms: Mapping[str, Harm], named: bool) -> No
             )
 
 
-def _seeds(more: int) -> range:
-    return range(SEED, SEED + 1 + more)
+def _seeds(others: int) -> range:
+    """Returns the seeds of a replay. The search chose a case by its own seed, which therefore proves little."""
+    return range(SEED + 1, SEED + 1 + others) if others else range(SEED, SEED + 1)
 
 
 def _judged(find: Find, outcomes: Sequence[Outcome]) -> Find:
     values = [each.value(find.harm) for each in outcomes]
     share = sum(value >= find.threshold for value in values) / len(values)
-    return replace(find, value=values[0], share=share, seeds=len(values), error=outcomes[0].error)
+    error = next((each.error for each in outcomes if each.error), "")
+    return replace(find, value=statistics.median(values), share=share, seeds=len(values), error=error)
 
 
 def _as_found(archive: Archive, plan: Plan) -> list[Find]:
@@ -264,7 +304,7 @@ def _simplified(archive: Archive, trials: Trials, plan: Plan) -> list[Find]:
     best: dict[tuple[str, str], Find] = {}
     for find in judged:
         before = best.get((find.harm, find.kind))
-        if find.value >= find.threshold and (before is None or find.value * find.share > before.value * before.share):
+        if find.holds and (before is None or find.value * find.share > before.value * before.share):
             best[find.harm, find.kind] = find
     return _numbered(list(best.values()))
 

@@ -12,10 +12,12 @@ from ccarena.core.files import digest
 from ccarena.scenarios.entrants import Entrant, parse
 from ccarena.scenarios.room import receiver_room
 
-__all__ = ["APPLICATIONS", "ITSELF", "NOBODY", "SHAPES", "Case", "Company", "Steps", "scenario"]
+__all__ = ["APPLICATIONS", "ATTACKED", "ITSELF", "NOBODY", "SHAPES", "Case", "Company", "Steps", "scenario"]
 
 NOBODY, ITSELF = "nobody", "itself"
 """Words of `beside` that are no entrants: the entrant is alone, or beside more flows of its own."""
+ATTACKED = "attacked"
+"""Name of the attacked flow in the scenario of a case."""
 Company: TypeAlias = Literal["alone", "itself", "others"]
 """Company of the entrant on the link."""
 Steps: TypeAlias = tuple[tuple[float, float], ...]
@@ -106,7 +108,7 @@ class Case:
         words += ["shallow buffer"] if shallow else ["deep buffer"] if buffer > DEEP_BDP else []
         return ", ".join([*words, *(each.replace("_ms", "") for each in self.disturbances(plain))])
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """Returns the link in one line."""
         of = self.values
         parts = [f"{of['rate_mbps']:g} Mbit/s", f"{of['rtt_ms']:g} ms", f"{of['queue']} {of['buffer_bdp']:g} BDP"]
@@ -141,7 +143,7 @@ class Case:
 def scenario(
     case: Case, entrant: Entrant, seed: int = 1, *, attacked: bool = True, beside: bool = True
 ) -> dict[str, Any]:
-    """Returns the scenario of a case (docs/scenario.md); without the attacked flow, or without the others, on wish."""
+    """Returns the scenario of a case (docs/scenario.md); without the attacked flow or without the others if wanted."""
     of = case.values
     links = [
         {
@@ -156,7 +158,7 @@ def scenario(
     ]
     room = receiver_room([{"service": {"rate_mbps": of["rate_mbps"]}}], of["rtt_ms"])
     own = {**entrant.flow, "receive_window_packets": room}
-    flows = [{"name": "attacked", **own, "app": _application(case)}] if attacked else []
+    flows = [{"name": ATTACKED, **own, "app": _application(case)}] if attacked else []
     if beside and case.company != "alone":
         other = own if case.company == "itself" else parse(of["beside"]).flow
         flows.append({"name": "beside", **other, "count": int(of["competitors"]), "start_s": of["late_s"]})

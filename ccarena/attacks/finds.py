@@ -9,24 +9,28 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from ccarena.attacks.case import Case, scenario
+from ccarena.attacks.case import ATTACKED, Case, scenario
 from ccarena.attacks.harms import HARMS, chosen
-from ccarena.attacks.space import read_space
+from ccarena.attacks.space import number_of, read_case
 from ccarena.core.files import write_atomically
 from ccarena.core.reader import read_data
-from ccarena.errors import ConfigError
+from ccarena.errors import ConfigError, excerpt
 from ccarena.scenarios.entrants import Entrant
 
 __all__ = ["FILE", "Find", "read_finds", "write_finds"]
 
 FILE = "finds.yaml"
 """List of the finds in the folder of an attack."""
+NUMBERS = {"number": (0, 10**6), "value": (0, 1e9), "threshold": (1e-9, 1e9), "share": (0, 1), "seeds": (0, 10**6)}
+"""Least and greatest value of each number of a find."""
+WORDS = {int: "a whole number", str: "a text", bool: "true or false"}
 
 
 @dataclass(frozen=True)
@@ -36,14 +40,14 @@ class Find:
     number: int
     harm: str
     value: float
-    """Value of the harm with the seed of the search."""
+    """Median of the harm's values over the seeds of the replay."""
     threshold: float
     kind: str
     """Kind of link."""
     share: float
-    """Share of seeds on which the harm reaches its threshold."""
+    """Share of these seeds on which the harm reaches its threshold."""
     seeds: int
-    """Number of seeds that were tried."""
+    """Number of these seeds."""
     case: Case
     error: str = ""
     """Failure of the controller, of a crash."""
@@ -59,15 +63,25 @@ class Find:
         """Returns the value over the threshold."""
         return self.value / self.threshold
 
+    @property
+    def holds(self) -> bool:
+        """Returns whether the value reaches the threshold."""
+        return self.value >= self.threshold
+
+    def describe(self) -> str:
+        """Returns the find in one line."""
+        return f"{HARMS[self.harm].title}: {self.value:.3g} on {self.case.describe()}"
+
     def as_dict(self) -> dict[str, Any]:
         """Returns plain data."""
         return {**asdict(self), "case": self.case.as_dict(), "scenario": self.file}
 
 
 def write_finds(folder: Path, entrant: Entrant, finds: Sequence[Find]) -> None:
-    """Writes the list and a scenario per find, and deletes scenarios of earlier finds."""
-    for old in folder.glob("[0-9][0-9]-*.yaml"):
-        old.unlink()
+    """Writes the list and a scenario per find, and deletes the scenarios of the list that was there."""
+    with suppress(ConfigError):  # a list that cannot be read names none
+        for old in read_finds(folder)[1]:
+            (folder / old.file).unlink(missing_ok=True)
     for find in finds:
         write_atomically(folder / find.file, _scenario_text(entrant, find))
     data = {"attack": 1, "entrant": entrant.text or entrant.label, "finds": [find.as_dict() for find in finds]}
@@ -94,9 +108,12 @@ def _find(where: str, data: Any) -> Find:
     try:
         chosen([data["harm"]])
         fields = {name: data[name] for name in Find.__dataclass_fields__ if name in data}
-        case = data["case"]
-        read_space({"duration_s": case["duration_s"], "parameters": case["values"]})  # its values are within bounds
-        return Find(**{**fields, "case": Case.of(case)})
+        for name, bounds in NUMBERS.items():
+            number_of(name, data[name], bounds)
+        for name, kind in (("number", int), ("seeds", int), ("kind", str), ("error", str), ("simplified", bool)):
+            if type(fields.get(name, kind())) is not kind:
+                raise ConfigError(f"{name} = {excerpt(fields[name])}: expected {WORDS[kind]}")
+        return Find(**{**fields, "case": read_case(data["case"])})
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -111,13 +128,13 @@ def _scenario_text(entrant: Entrant, find: Find) -> str:
     made = set(entrant.flow) - {"scheme"}
     flows = []
     for flow in document["flows"]:
-        own = flow["name"] == "attacked" or find.case.company == "itself"
+        own = flow["name"] == ATTACKED or find.case.company == "itself"
         kept = {key: value for key, value in flow.items() if not own or key not in made}
         flows.append({**kept, "scheme": text if own else flow["scheme"]})
     harm = HARMS[find.harm]
     head = [
         f"{harm.title}: {find.value:.3g}, from {find.threshold:g} on a counterexample ({harm.definition}).",
-        f"Link: {find.case.said()}.",
+        f"Link: {find.case.describe()}.",
         f"Holds on {round(find.share * find.seeds)} of {find.seeds} seeds." if find.seeds else "Not replayed.",
         f"Run it: ccarena eval --scenario {find.file}",
     ]

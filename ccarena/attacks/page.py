@@ -39,12 +39,18 @@ def write(
     clean = [harm.title for name, harm in harms.items() if name not in {find.harm for find in finds}]
     findings: list[Block] = []
     if finds:
-        said = [f"{HARMS[each.harm].title}: {each.value:.3g} on {each.case.said()}" for each in finds]
-        findings.append(Callout("bad", f"{len(finds)} counterexamples in {len(tried)} cases.", [Items(said)]))
+        lines = [each.describe() for each in finds]
+        findings.append(Callout("bad", f"{len(finds)} counterexamples in {len(tried)} cases.", [Items(lines)]))
     if clean:
         findings.append(Callout("good", f"No counterexample was found of: {', '.join(clean)}."))
     head, rows = rows_of(finds)
-    sections = [Section("Counterexamples", "Value, and the share of seeds on which it reaches its threshold.", [])]
+    sections = [
+        Section(
+            "Counterexamples",
+            "Median of the other seeds, and on how many of them the harm holds.",
+            [],
+        )
+    ]
     if finds:
         sections[0] = Section(sections[0].title, sections[0].lead, [Table(head, rows, words=3, grouped=True)])
         sections += [_section(entrant, find) for find in finds]
@@ -63,7 +69,7 @@ def rows_of(finds: Sequence[Find]) -> tuple[list[str], list[list[str]]]:
         [
             HARMS[each.harm].title,
             each.kind,
-            each.case.said(),
+            each.case.describe(),
             f"{each.value:.3g}",
             f"{each.threshold:g}",
             f"{round(each.share * each.seeds)}/{each.seeds}",

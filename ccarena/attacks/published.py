@@ -35,7 +35,7 @@ def merge(path: Path, plan: Plan, found: Attacked) -> None:
                 "threshold": find.threshold,
                 "seeds": f"{round(find.share * find.seeds)}/{find.seeds}",
                 "kind": find.kind,
-                "link": find.case.said(),
+                "link": find.case.describe(),
             }
             for find in worst.values()
         ],

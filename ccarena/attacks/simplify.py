@@ -5,12 +5,13 @@ One simpler case after another is tried, and each in which the harm stays is kep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ccarena.attacks.case import Case
+from ccarena.attacks.case import Case, Steps
 from ccarena.attacks.harms import Harm
+from ccarena.attacks.space import BOUNDS
 
 __all__ = ["simplify"]
 
@@ -22,6 +23,8 @@ SHORTER = (0.25, 0.5, 0.75)
 """Parts of the time of a run that are tried."""
 SHORTEST_S = 10.0
 """Shortest run: in shorter ones, starting up is all that a controller does."""
+EARLIEST_S = 0.5
+"""Time before which no step is moved: earlier ones would stand for a steady link."""
 
 
 def simplify(
@@ -54,6 +57,7 @@ def _moves(case: Case, plain: Mapping[str, Any]) -> Iterator[Move]:
         yield "without shape", name
     for name in plain:
         yield "plain", name
+    yield from (("steady", name) for name in case.shapes)
     for name, steps in case.shapes.items():
         yield from (("without step", (name, at)) for at, _ in reversed(steps))
     yield from (("shorter", part) for part in SHORTER)
@@ -75,10 +79,12 @@ def _moved(case: Case, move: Move, plain: Mapping[str, Any]) -> Case | None:
     elif kind == "without step":
         name, at = about
         moved = case.with_steps(name, tuple(step for step in case.shapes[name] if step[0] != at))
+    elif kind == "steady":
+        moved = _steady(case, about)
     elif kind == "shorter":
         moved = _shorter(case, about)
     elif kind == "earlier":
-        moved = case.with_steps(about, tuple((_rounded(at / 2, 2), x) for at, x in case.shapes[about]))
+        moved = case.with_steps(about, _steps((_earlier(at), level) for at, level in case.shapes[about]))
     elif kind == "nearer":
         name, part = about
         moved = _nearer(case, name, part, plain)
@@ -88,10 +94,34 @@ def _moved(case: Case, move: Move, plain: Mapping[str, Any]) -> Case | None:
         moved = case.with_value(name, value if value == plain[name] else _rounded(value, digits))
     else:
         name, digits = about
-        steps = {_rounded(at, digits): _rounded(level, digits) for at, level in case.shapes[name]}
-        moved = case.with_steps(name, tuple(sorted(steps.items())))
+        steps = ((_rounded(at, digits), _rounded(level, digits)) for at, level in case.shapes[name])
+        moved = case.with_steps(name, _steps(steps))
     moved = moved.normal(plain)
     return None if moved == case else moved
+
+
+def _steps(given: Iterable[tuple[float, float]]) -> Steps:
+    """Returns steps in order; of those that rounding has brought to one time the last one holds."""
+    return tuple(sorted(dict(given).items()))
+
+
+def _earlier(at: float) -> float:
+    return max(min(at, EARLIEST_S), _rounded(at / 2, 2))
+
+
+def _steady(case: Case, shape: str) -> Case:
+    """Returns the case with the last level of a shape from the start on, as the parameter that it changes."""
+    if not case.shapes[shape]:
+        return case
+    level, of = case.shapes[shape][-1][1], case.values
+    name, value = {
+        "capacity": ("rate_mbps", of["rate_mbps"] * level),
+        "delay_ms": ("rtt_ms", of["rtt_ms"] + level),
+        "loss": ("loss", max(of["loss"], level)),
+    }[shape]
+    least, most = BOUNDS[name]
+    value = _rounded(float(value), 3)
+    return case.with_steps(shape, ()).with_value(name, value) if least <= value <= most else case
 
 
 def _shorter(case: Case, part: float) -> Case:
@@ -99,7 +129,9 @@ def _shorter(case: Case, part: float) -> Case:
     if duration_s >= case.duration_s:
         return case
     share = duration_s / case.duration_s
-    shapes = {name: tuple((float(f"{at * share:.3g}"), x) for at, x in steps) for name, steps in case.shapes.items()}
+    shapes = {
+        name: _steps((_rounded(at * share, 3), level) for at, level in steps) for name, steps in case.shapes.items()
+    }
     return replace(case, duration_s=duration_s, shapes=shapes)
 
 

@@ -23,10 +23,10 @@ from ccarena.core.reader import read_data
 from ccarena.errors import ConfigError, did_you_mean, excerpt
 from ccarena.tune.space import Dimension, dimensions_of
 
-__all__ = ["DEFAULT", "Genes", "Parameter", "Shape", "Space", "changes_of", "read_space"]
+__all__ = ["DEFAULT", "Genes", "Parameter", "Shape", "Space", "changes_of", "number_of", "read_case", "read_space"]
 
 DEFAULT = Path(__file__).with_name("space.yaml")
-"""Space of an attack with nothing said."""
+"""Default space of an attack."""
 PLAIN_PART = 2 / 3
 """Part of a disturbance's gene that stands for its plain value."""
 DIGITS = 3
@@ -43,6 +43,8 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
     "late_s": (0.0, 100.0),
 }
 """Least and greatest value of each parameter that is a number."""
+WHOLE = ("competitors",)
+"""Those of them that are whole."""
 CHOICES = ("queue", "application", "beside")
 """Parameters that are words."""
 SHAPES: Mapping[str, tuple[float, float, float]] = {
@@ -190,10 +192,49 @@ def read_space(given: str | os.PathLike[str] | Mapping[str, Any] | None = None) 
         _known(where, f"key of {part}", changed, names)
         whole[part] = {**whole[part], **changed}
     duration_s = own.get("duration_s", whole["duration_s"])
-    whole["duration_s"] = _number(f"{where}: duration_s", duration_s, DURATION_S)
+    whole["duration_s"] = number_of(f"{where}: duration_s", duration_s, DURATION_S)
     parameters = [_parameter(where, name, given, whole["plain"]) for name, given in whole["parameters"].items()]
     shapes = [_shape(f"{where}: shapes.{name}", name, given) for name, given in whole["shapes"].items()]
     return Space(whole["duration_s"], parameters, shapes, whole)
+
+
+def read_case(data: Any) -> Case:
+    """Reads a case from plain data (`Case.as_dict`). Raises ConfigError, which names the key, for one that no space
+    has.
+    """
+    if not isinstance(data, Mapping) or set(data) != {"duration_s", "values", "shapes"}:
+        raise ConfigError(f"case = {excerpt(data)}: expected duration_s, values and shapes")
+    number_of("case.duration_s", data["duration_s"], DURATION_S)
+    values, shapes = data["values"], data["shapes"]
+    if not isinstance(values, Mapping) or set(values) != {*BOUNDS, *CHOICES}:
+        raise ConfigError(f"case.values = {excerpt(values)}: expected a value of {', '.join((*BOUNDS, *CHOICES))}")
+    for name, value in values.items():
+        if name in BOUNDS:
+            number_of(f"case.values.{name}", value, BOUNDS[name])
+        else:
+            _word(f"case.values.{name}", name, value)
+        if name in WHOLE and type(value) is not int:
+            raise ConfigError(f"case.values.{name} = {value}: expected a whole number")
+    if not isinstance(shapes, Mapping):
+        raise ConfigError(f"case.shapes = {excerpt(shapes)}: expected a mapping of {', '.join(SHAPES)}")
+    _known("case", "shape", shapes, SHAPES)
+    for name, steps in shapes.items():
+        _check_steps(f"case.shapes.{name}", name, steps)
+    return Case.of(data)
+
+
+def _check_steps(place: str, name: str, steps: Any) -> None:
+    if not isinstance(steps, list) or len(steps) > MOST_STEPS:
+        raise ConfigError(f"{place} = {excerpt(steps)}: expected a list of at most {MOST_STEPS} steps [TIME, LEVEL]")
+    before = 0.0
+    for step in steps:
+        if not isinstance(step, list) or len(step) != 2:
+            raise ConfigError(f"{place}: {excerpt(step)}: expected [TIME, LEVEL]")
+        at = number_of(f"{place}: time", step[0], (0.0, DURATION_S[1]))
+        number_of(f"{place}: level", step[1], SHAPES[name][:2])
+        if at <= before:
+            raise ConfigError(f"{place}: time {at:g} after {before:g}: expected times above 0 that increase")
+        before = at
 
 
 def changes_of(given: str | os.PathLike[str] | Mapping[str, Any] | None) -> dict[str, Any]:
@@ -225,10 +266,12 @@ def _parameter(where: str, name: str, given: Any, plain: Mapping[str, Any]) -> P
         usual: Any = values.values[0]
     else:
         for each in values.values:
-            _number(place, each, BOUNDS[name])
+            number_of(place, each, BOUNDS[name])
+        if name in WHOLE and (values.kind.endswith("uniform") or any(type(each) is not int for each in values.values)):
+            raise ConfigError(f"{place} = {excerpt(given)}: expected whole numbers, such as {{int: [1, 3]}}")
         usual = values.values[0]
         if name in plain:
-            usual = _number(f"{where}: plain.{name}", plain[name], BOUNDS[name])
+            usual = number_of(f"{where}: plain.{name}", plain[name], BOUNDS[name])
             usual = min(max(usual, min(values.values)), max(values.values))
             if values.kind == "choice" and usual not in values.values:
                 usual = values.values[0]
@@ -271,13 +314,14 @@ def _shape(place: str, name: str, given: Any) -> Shape:
     least, most, _ = SHAPES[name]
     levels = dimensions_of({"level": given["level"]})["level"]
     for each in levels.values:
-        _number(f"{place}.level", each, (least, most))
+        number_of(f"{place}.level", each, (least, most))
     allowed = (1.0, most / least) if name == "capacity" else (0.0, most)
-    change = _number(f"{place}.change", given["change"], allowed)
+    change = number_of(f"{place}.change", given["change"], allowed)
     return Shape(name, steps[0], steps[1], levels, change)
 
 
-def _number(place: str, given: Any, bounds: tuple[float, float]) -> float:
+def number_of(place: str, given: Any, bounds: tuple[float, float]) -> float:
+    """Returns a number within bounds. Raises ConfigError, which names the place, for anything else."""
     if isinstance(given, bool) or not isinstance(given, (int, float)) or math.isnan(given):
         raise ConfigError(f"{place} = {excerpt(given)}: expected a number")
     if math.isinf(given):

@@ -13,27 +13,36 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from ccarena.attacks.case import Case, scenario
+from ccarena.attacks.case import ATTACKED, Case, Company, scenario
 from ccarena.attacks.harms import CRASH, HARMS, Seen, values_of
 from ccarena.attacks.simplify import simplify
 from ccarena.controllers.load import is_python
+from ccarena.core.terminal import Progress
 from ccarena.errors import ControllerError, MachineError, RunnerError, WorkerError
 from ccarena.eval.measure.record import Record
 from ccarena.eval.measure.table import value
 from ccarena.executors import Processes, Threads
 from ccarena.executors.limits import LimitError, limited
 from ccarena.runs.journal import Journal
-from ccarena.scenarios.backends import ATTEMPTS, BACKENDS, SIM
+from ccarena.scenarios.backends import ATTEMPTS, BACKENDS, SIM, time_needed
 from ccarena.scenarios.entrants import Entrant
 from ccarena.scenarios.one_run import Run, perform
 
 __all__ = ["SEED", "Outcome", "Trials", "measure"]
 
+RUNS: Mapping[Company, int] = {"alone": 1, "itself": 1, "others": 3}
+"""Runs of a case by company: beside others, also one of the entrant alone and one of the others alone."""
 SEED = 1
 """Seed of the runs of a search; a find is replayed with others."""
 ENDED = "its process ended: it did not stop, or crashed"
+MOST_ERROR = 2000
+"""Most characters of a failure that are kept."""
 LIMIT_S, MEMORY_MB = 60.0, 1000.0
 """Processor time and memory of a Python class for one case."""
+
+
+class CompetitorError(Exception):
+    """Failure of a competitor, which is no harm of the entrant."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +52,7 @@ class Outcome:
     harms: Mapping[str, float]
     """Values of the harms that are defined for it."""
     error: str = ""
-    """Failure of the controller."""
+    """Failure of the controller, or of a competitor's."""
 
     def value(self, harm: str) -> float:
         """Returns the value of a harm; 0 if it is not defined."""
@@ -59,12 +68,23 @@ class Trials:
     workers: int
     backend: str = SIM
 
-    def run(self, cases: Sequence[tuple[Case, int]]) -> list[Outcome]:
+    def run(self, cases: Sequence[tuple[Case, int]], progress: Progress | None = None) -> list[Outcome]:
         """Returns the outcomes of cases with their seeds; what the journal has is not run again."""
-        at = "" if self.backend == SIM else f" {self.backend}"
-        keys = [f"{case.id} {seed}{at}" for case, seed in cases]
-        rows = self._known(keys, cases, _outcome, lambda _: _row(_failed(ENDED)))
+        rows = self._known(self._keys(cases), cases, _outcome, lambda _: _row(_failed(ENDED)), progress)
         return [Outcome(row["harms"], row["error"]) for row in rows]
+
+    def has(self, cases: Sequence[tuple[Case, int]]) -> bool:
+        """Returns whether the journal has all of these cases with their seeds."""
+        return all(key in self.journal.rows for key in self._keys(cases))
+
+    def time_needed(self, cases: Sequence[Case]) -> str:
+        """Returns a sentence on how long the cases take in real time; empty for the simulator."""
+        runs = [case.duration_s for case in cases for _ in range(RUNS[case.company])]
+        return time_needed(self.backend, runs, BACKENDS[self.backend].at_once(self.workers))
+
+    def _keys(self, cases: Sequence[tuple[Case, int]]) -> list[str]:
+        at = "" if self.backend == SIM else f" {self.backend}"
+        return [f"{case.id} {seed}{at}" for case, seed in cases]
 
     def simplified(
         self, found: Sequence[tuple[Case, float, str]], plain: Mapping[str, Any]
@@ -76,7 +96,12 @@ class Trials:
         return [(Case.of(row["case"]), row["value"]) for row in rows]
 
     def _known(
-        self, keys: Sequence[str], pieces: Sequence[Any], work: Callable[..., Any], lost: Callable[[Any], Any]
+        self,
+        keys: Sequence[str],
+        pieces: Sequence[Any],
+        work: Callable[..., Any],
+        lost: Callable[[Any], Any],
+        progress: Progress | None = None,
     ) -> list[dict[str, Any]]:
         """Returns the journal's rows of `keys`; `work` makes those that it lacks of their pieces, or `lost` if a piece
         has ended its process.
@@ -88,18 +113,20 @@ class Trials:
         executor = Processes(workers, ("ccarena.attacks.trial",)) if own else Threads(workers)
         names = list(todo)
         with closing(executor.run(work, list(todo.values()))) as running:
-            for done in running:
+            for number, done in enumerate(running, start=1):
                 try:
                     row = done.result()
                 except WorkerError:
                     row = lost(todo[names[done.index]])
                 self.journal.append({"key": names[done.index], **row})
+                if progress is not None:
+                    progress(number, len(names))
         return [self.journal.rows[key] for key in keys]
 
 
 def measure(case: Case, entrant: Entrant, seed: int, backend: str = SIM) -> tuple[Run, dict[str, float]]:
     """Runs a case and returns the run with the values of its harms. Raises what the backend does, and ControllerError
-    if the controller fails.
+    if the entrant's controller fails, CompetitorError if another one does.
     """
     run = _performed(case, entrant, seed, backend)
     window = (case.measured_from_s, case.duration_s)
@@ -121,7 +148,8 @@ def _performed(case: Case, entrant: Entrant, seed: int, backend: str, **flows: b
         raise MachineError(f"the emulator was late in {ATTEMPTS} attempts; replay the finds on a quieter machine")
     for flow in run.result["flows"]:
         if flow.get("error"):
-            raise ControllerError(str(flow["error"]))
+            is_own = case.company != "others" or flow["name"] == ATTACKED
+            raise (ControllerError if is_own else CompetitorError)(str(flow["error"]))
     return run
 
 
@@ -150,6 +178,8 @@ def _tried(given: tuple[Case, int], entrant: Entrant, backend: str, own: bool) -
             with limited(LIMIT_S, MEMORY_MB):
                 return Outcome(measure(case, entrant, seed, backend)[1])
         return Outcome(measure(case, entrant, seed, backend)[1])
+    except CompetitorError as error:
+        return Outcome({}, f"{case.values['beside']}, a competitor: {error}"[:MOST_ERROR])
     except (ControllerError, LimitError, MemoryError, RunnerError) as error:
         return _failed(str(error) or type(error).__name__)
     except BaseException as error:
@@ -160,4 +190,4 @@ def _tried(given: tuple[Case, int], entrant: Entrant, backend: str, own: bool) -
 
 
 def _failed(error: str) -> Outcome:
-    return Outcome({CRASH: 1.0}, error[:2000])
+    return Outcome({CRASH: 1.0}, error[:MOST_ERROR])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -106,9 +108,18 @@ def _replay(args: argparse.Namespace) -> int:
     from ccarena.attacks import api
 
     more = args.seeds if "seeds" in args.given else 0
-    found = api.replay(args.replay, args.entrant, backend=args.backend, seeds=more, workers=args.workers)
+    with progress_bar("replaying", "cases") as progress:
+        found = api.replay(
+            args.replay,
+            args.entrant,
+            backend=args.backend,
+            seeds=more,
+            workers=args.workers,
+            say=partial(print, file=sys.stderr),
+            progress=progress,
+        )
     _show(args, found)
-    holding = [find for find in found.finds if find.value >= find.threshold]
+    holding = [find for find in found.finds if find.holds]
     if not args.json:
         where = "" if args.backend == SIM else f" {BACKENDS[args.backend].where}"
         print(f"{len(holding)} of {len(found.finds)} finds hold{where}")
@@ -127,7 +138,5 @@ def _show(args: argparse.Namespace, found: Any) -> None:
         print(found)
         return
     head, rows = rows_of(found.finds)
-    judged = [
-        [*row, "holds" if find.value >= find.threshold else "gone"] for row, find in zip(rows, found.finds, strict=True)
-    ]
+    judged = [[*row, "holds" if find.holds else "gone"] for row, find in zip(rows, found.finds, strict=True)]
     print_table(f"{found.entrant}: links on which it does worst", [*head, "now"], judged, left=3)

@@ -13,7 +13,7 @@ from ccarena.configs.schema import EnvConfig, TrainConfig
 from ccarena.configs.spec_files import is_built_in, spec_json
 from ccarena.core.files import digest
 from ccarena.core.reader import read_data
-from ccarena.errors import ConfigError, ScenarioError, TraceError, did_you_mean
+from ccarena.errors import CcarenaError, ConfigError, ScenarioError, TraceError, did_you_mean
 from ccarena.traces import available, conditions, find
 from ccarena.traces.held_out import CARRIERS, HELD_OUT, VALIDATION, carrier_of, derives_from, free
 
@@ -119,11 +119,20 @@ def _attacks(link: LinkConfig) -> list[Path]:
         return []
     files: list[Path] = []
     for name in link.adversarial:
-        own = sorted(Path(name).glob("[0-9][0-9]-*.yaml")) if Path(name).is_dir() else [Path(name)]
+        own = _listed(Path(name)) if Path(name).is_dir() else [Path(name)]
         if not own:
             raise ConfigError(f"env.link.adversarial: {name}: holds no finds; name the folder of a `ccarena attack`")
         files += own
     return files
+
+
+def _listed(folder: Path) -> list[Path]:
+    """Returns the scenarios that the list of finds in a folder names; none if it has no such list."""
+    try:
+        found = read_data(folder / "finds.yaml")["finds"]
+        return [folder / Path(each["scenario"]).name for each in found]
+    except (OSError, KeyError, TypeError, ValueError, CcarenaError):
+        return []
 
 
 def _found(file: Path) -> dict[str, Any]:

@@ -6,6 +6,7 @@ flow of a scenario. Each kind of entrant is an entry of `KINDS`, which finds the
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import sys
@@ -121,6 +122,22 @@ class Entrant:
         """Returns the least rate that it requires, if it does."""
         requirement = self.flow.get("requirement")
         return None if requirement is None else float(requirement["min_mbps"])
+
+    @property
+    def identity(self) -> str:
+        """Returns a text that tells what it consists of, beside its flow's fields; empty for a scheme.
+
+        Raises OSError if a file is gone.
+        """
+        files = [self.flow.get("policy"), self.flow.get("rules")]
+        parts = [
+            hashlib.sha256(read_bytes(Path(file))).hexdigest()
+            for file in files
+            if isinstance(file, str) and file != "none"
+        ]
+        parts += [controllers.identity(self.flow)] if "controller" in self.flow else []
+        parts += [self.theirs.digest] if self.theirs is not None else []
+        return " ".join(parts)
 
     def deciding(self, policy: Any) -> Entrant:
         """Returns the entrant with another `policy` of the flow, or with none."""

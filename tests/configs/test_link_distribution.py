@@ -297,7 +297,8 @@ flows:
 
 def test_trainings_draw_what_attacks_have_found(tmp_path: Path) -> None:
     (tmp_path / "01-loss.yaml").write_text(FIND)
-    (tmp_path / "finds.yaml").write_text("attack: 1\n")
+    (tmp_path / "finds.yaml").write_text("attack: 1\nfinds: [{scenario: 01-loss.yaml}]\n")
+    (tmp_path / "02-mine.yaml").write_text("a file of the user, which no list names")
     keys = {"env.link.kinds": {**CONSTANT, "adversarial": 3}, "env.link.adversarial": [str(tmp_path)]}
     config = load_config("acct", {**keys, "env.cross_traffic.probability": 0, "env.learners": 2})
     drawn = [json.loads(_core.draw_scenario(distribution_json(config), world=world)) for world in range(200)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,9 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from ccarena.controllers import load as controllers
 from ccarena.core.files import write_atomically
-from ccarena.core.reader import read_bytes
 from ccarena.errors import ConfigError
 from ccarena.eval.assess import questions
 from ccarena.eval.reproduce import checks, kernel, runner, runs, tables
@@ -88,7 +85,7 @@ class Assessment:
 def expanded(entrant: Entrant, plan: Plan) -> list[list[runs.Run]]:
     """Returns the runs of each question. Raises ConfigError for an entrant that the backend cannot carry."""
     backends.check_runs(plan.backend, [entrant])
-    entering = runs.Entering(partial(questions.entering, entrant), _identity(entrant))
+    entering = runs.Entering(partial(questions.entering, entrant), entrant.identity)
     return [runs.expand(each, plan.quick, plan.seeds, entering=entering) for each in plan.questions]
 
 
@@ -127,7 +124,7 @@ def about(assessment: Assessment, plan: Plan) -> dict[str, Any]:
     return {
         "entrant": assessment.entrant.label,
         "text": assessment.entrant.text,
-        "identity": _identity(assessment.entrant),
+        "identity": assessment.entrant.identity,
         "software": runs.software(backend=plan.backend),
         **backends.about(plan.backend),
         "quick": plan.quick,
@@ -165,15 +162,3 @@ def _about(plan: Plan, of_question: Sequence[runs.Run], rows: Sequence[Row], fai
         "policies": [],
         **({"machine": kernel.about(rows, plan.backend)} if backends.find(plan.backend).real_time else {}),
     }
-
-
-def _identity(entrant: Entrant) -> str:
-    """Returns a text that tells what the entrant consists of, beside its flow's fields; empty for a scheme."""
-    flow = entrant.flow
-    files = [flow.get("policy"), flow.get("rules")]
-    parts = [
-        hashlib.sha256(read_bytes(Path(file))).hexdigest() for file in files if isinstance(file, str) and file != "none"
-    ]
-    parts += [controllers.identity(flow)] if "controller" in flow else []
-    parts += [entrant.theirs.digest] if entrant.theirs is not None else []
-    return " ".join(parts)
