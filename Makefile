@@ -126,8 +126,9 @@ gain: setup $(call WITH,test)  ## Measure how much ACCT's network can gain over 
 
 ATTACKED := acct bbr bbr3 copa cubic hercules@requirement=4:8 hyvar pilot vivace
 attacks: setup  ## Attack the schemes of the registry, rewrite docs/attack.json and its page (ARGS="--candidates 5000")
-	set -e; for entrant in $(ATTACKED); do $(BIN)/ccarena attack $$entrant --candidates 1000 --finds 2 --seeds 3 \
-	  --out runs/attacks/$$entrant --write-docs docs/attack.json $(ARGS); done
+	set -e; for entrant in $(ATTACKED); do \
+	  if [ -e runs/attacks/$$entrant/plan.yaml ]; then attack=--resume; else attack="$$entrant --candidates 600 --finds 2 $(ARGS)"; fi; \
+	  $(BIN)/ccarena attack $$attack --out runs/attacks/$$entrant --write-docs docs/attack.json; done
 	$(BIN)/python -m docs.generate
 
 learned-controllers: setup $(call WITH,test)  ## Compare published and shipped learned controllers (ARGS="--published CLONES"); finished runs are kept

@@ -12,12 +12,12 @@ from ccarena.core.files import digest
 from ccarena.scenarios.entrants import Entrant, parse
 from ccarena.scenarios.room import receiver_room
 
-__all__ = ["APPLICATIONS", "ATTACKED", "ITSELF", "NOBODY", "SHAPES", "Case", "Company", "Steps", "scenario"]
+__all__ = ["APPLICATIONS", "ATTACKED", "BESIDE", "ITSELF", "NOBODY", "SHAPES", "Case", "Company", "Steps", "scenario"]
 
 NOBODY, ITSELF = "nobody", "itself"
 """Words of `beside` that are no entrants: the entrant is alone, or beside more flows of its own."""
-ATTACKED = "attacked"
-"""Name of the attacked flow in the scenario of a case."""
+ATTACKED, BESIDE = "attacked", "beside"
+"""Names of the attacked flow and of the others in the scenario of a case."""
 Company: TypeAlias = Literal["alone", "itself", "others"]
 """Company of the entrant on the link."""
 Steps: TypeAlias = tuple[tuple[float, float], ...]
@@ -161,7 +161,7 @@ def scenario(
     flows = [{"name": ATTACKED, **own, "app": _application(case)}] if attacked else []
     if beside and case.company != "alone":
         other = own if case.company == "itself" else parse(of["beside"]).flow
-        flows.append({"name": "beside", **other, "count": int(of["competitors"]), "start_s": of["late_s"]})
+        flows.append({"name": BESIDE, **other, "count": int(of["competitors"]), "start_s": of["late_s"]})
     return {
         "version": 1,
         "duration_s": case.duration_s,

@@ -28,6 +28,7 @@ def merge(path: Path, plan: Plan, found: Attacked) -> None:
     known[found.entrant] = {
         "candidates": plan.candidates,
         "seed": plan.seed,
+        "seeds": plan.seeds,
         "finds": [
             {
                 "harm": find.harm,

@@ -44,7 +44,7 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
 }
 """Least and greatest value of each parameter that is a number."""
 WHOLE = ("competitors",)
-"""Those of them that are whole."""
+"""Parameters that are whole numbers."""
 CHOICES = ("queue", "application", "beside")
 """Parameters that are words."""
 SHAPES: Mapping[str, tuple[float, float, float]] = {

@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from ccarena.attacks.case import ATTACKED, Case, Company, scenario
+from ccarena.attacks.case import ATTACKED, BESIDE, Case, Company, scenario
 from ccarena.attacks.harms import CRASH, HARMS, Seen, values_of
 from ccarena.attacks.simplify import simplify
 from ccarena.controllers.load import is_python
@@ -141,7 +141,12 @@ def measure(case: Case, entrant: Entrant, seed: int, backend: str = SIM) -> tupl
 
 def _performed(case: Case, entrant: Entrant, seed: int, backend: str, **flows: bool) -> Run:
     for _ in range(ATTEMPTS):
-        run = perform(scenario(case, entrant, seed, **flows), backend)
+        try:
+            run = perform(scenario(case, entrant, seed, **flows), backend)
+        except ControllerError as error:
+            # Its first line names the flow whose class raised.
+            of_other = case.company == "others" and f" of {BESIDE}" in str(error).partition("\n")[0]
+            raise (CompetitorError if of_other else ControllerError)(str(error)) from error
         if run.valid:
             break
     else:

@@ -37,13 +37,16 @@ def run(args: argparse.Namespace) -> int:
             check_file(path)
     runs = load_folder(args.runs)
     fitted = fit([each for each, _ in runs])
-    document = scenario_of(fitted, runs[0][1])
-    write_atomically(out, _yaml(document, [command_line(args), *fitted.sentences()]))
+    first, given = runs[0]
+    document = scenario_of(fitted, given)
+    whose = ", ".join(first.axes.values())
+    flows = [f"flows: those of the run with {whose}"] if whose else []
+    write_atomically(out, _yaml(document, [command_line(args), *fitted.sentences(), *flows]))
     rows = distances(fitted, runs)
     if args.json is not None:
         result = {"fit": vars(fitted), "scenario": document, "figures": rows}
         write_atomically(args.json, json.dumps(plain(result), indent=1) + "\n")
-    for sentence in fitted.sentences():
+    for sentence in [*fitted.sentences(), *flows]:
         print(sentence)
     print_table("measured and simulated on the fitted link", *_table(rows), left=3)
     for line in summary(rows):

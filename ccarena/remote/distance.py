@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
@@ -42,13 +43,16 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = []
     for figure in FIGURES:
         mine = [each for each in rows if each["figure"] == figure]
-        known = [each for each in mine if each["measured"] == each["measured"] and each["simulated"] is not None]
+        known = [each for each in mine if math.isfinite(each["measured"]) and math.isfinite(each["simulated"])]
         if not known:
             continue
         if figure == "throughput_mbps":
             gaps = [abs(each["simulated"] / each["measured"] - 1) for each in known if each["measured"]]
             lines += [f"throughput: {median(gaps):.1%} apart in the median"] if gaps else []
-        elif figure != "loss_share":
+        elif figure == "loss_share":
+            gaps = [abs(each["simulated"] - each["measured"]) for each in known]
+            lines.append(f"loss: {100 * median(gaps):.2f} percentage points apart in the median")
+        else:
             gaps = [abs(each["simulated"] - each["measured"]) for each in known]
             what = figure.removesuffix("_ms").replace("_", " ")
             lines.append(f"{what}: {median(gaps):.1f} ms apart in the median")

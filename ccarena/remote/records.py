@@ -25,6 +25,10 @@ FORMAT = 1
 LARGEST_BYTES = 2 << 30
 """Largest archive that is read, unpacked."""
 MOST_ARRAYS = 10_000
+LONGEST_S = 86_400.0
+"""Longest run that is read: readers count its packets in windows of time."""
+SLACK_S = 60.0
+"""Time after a run's end within which its last packets come."""
 
 
 def save(path: Path, run: Run, given: Mapping[str, Any]) -> None:
@@ -101,7 +105,13 @@ def _check(run: Run) -> None:
         raise ValueError("its packets are not of its flows")
     if len(link["losses"]["time_ns"]) != len(link["losses"]["flow"]):
         raise ValueError("its losses are not of its flows")
-    float(run.result["path"]["one_way_ms"]), float(run.result["duration_s"])
+    float(run.result["path"]["one_way_ms"])
+    duration_s = max(float(run.result["duration_s"]), float(run.document["duration_s"]))
+    if not 0 <= duration_s <= LONGEST_S:
+        raise ValueError(f"its duration is {duration_s:g} s, expected up to {LONGEST_S:g} s")
+    for times_ns in (log.arrival_ns, log.departure_ns, np.asarray(link["losses"]["time_ns"])):
+        if times_ns.size and not (0 <= times_ns.min() and times_ns.max() <= 1e9 * (duration_s + SLACK_S)):
+            raise ValueError("a packet's time is not within the run")
 
 
 def load_folder(folder: Path) -> list[tuple[Run, dict[str, Any]]]:
@@ -109,4 +119,13 @@ def load_folder(folder: Path) -> list[tuple[Run, dict[str, Any]]]:
     paths = sorted(Path(folder, "runs").glob("*.npz"))
     if not paths:
         raise ConfigError(f"{folder}: has no runs; expected a folder that `ccarena remote run --out DIR` wrote")
-    return [load(path) for path in paths]
+    found = [load(path) for path in paths]
+    for path, (run, _) in zip(paths, found, strict=True):
+        if _scenario(run) != _scenario(found[0][0]):
+            raise ConfigError(f"{path}: a run of another scenario than {paths[0].name}; keep these in other folders")
+    return found
+
+
+def _scenario(run: Run) -> tuple[Any, ...]:
+    """Returns what runs of one scenario have in common, whichever entrants and seeds they have."""
+    return run.scenario, run.document["duration_s"], len(flows_of(run.document))

@@ -23,4 +23,6 @@ if __name__ == "__main__":
     for name, generator in PAGES.items():
         page = Path("docs", f"{name}.md")
         written = page.read_text("utf-8").partition(generator.GENERATED)[0]
+        if generator is attack:
+            written = attack.filled(written)
         page.write_text(written + generator.markdown(), "utf-8")

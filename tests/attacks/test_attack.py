@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import shutil
@@ -14,7 +15,7 @@ import yaml
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: attacks not run (run make)")
 
 import ccarena
-from ccarena.attacks.api import PLAN, Attacked, replay
+from ccarena.attacks.api import PLAN, Attacked, Plan, replay
 from ccarena.attacks.case import Case
 from ccarena.attacks.finds import FILE, read_finds
 from ccarena.attacks.harms import HARMS
@@ -22,6 +23,7 @@ from ccarena.attacks.simplify import simplify
 from ccarena.attacks.space import read_space
 from ccarena.attacks.trial import measure
 from ccarena.cli import main
+from ccarena.commands.attack import add_parser
 from ccarena.errors import ConfigError
 from ccarena.runs.journal import FILE as ROWS
 from ccarena.scenarios.entrants import parse
@@ -168,7 +170,83 @@ def test_simplifying_removes_what_the_harm_does_not_need() -> None:
     assert value >= harm.threshold and simple.values["buffer_bdp"] < 6.57
 
 
+def test_steps_that_come_to_one_time_are_merged() -> None:
+    close = link({"capacity": [[20.4, 0.3], [21.0, 0.5], [23.0, 0.2]]}, 24.0, buffer_bdp=4.0)
+    tried: list[Case] = []
+
+    def run(case: Case) -> float:
+        tried.append(case)
+        return 5.0 if len(case.shapes["capacity"]) == 3 else 0.0
+
+    simplify(close, 5.0, HARMS["standing_queue"], read_space().plain, run)
+    assert any(len(each.shapes["capacity"]) == 2 for each in tried)
+    for each in tried:
+        times = [at for at, _ in each.shapes["capacity"]]
+        assert times == sorted(set(times)) and min(times, default=1.0) >= 0.5
+
+
+def test_a_lossy_link_is_steady_and_not_a_step_at_its_start() -> None:
+    stepped = link({"loss": [[3.0, 0.1]]})
+    harm = HARMS["idle_link"]
+
+    def run(case: Case) -> float:
+        return of("cubic", case)["idle_link"]
+
+    simple, value = simplify(stepped, run(stepped), harm, read_space().plain, run)
+    assert not any(simple.shapes.values()) and simple.values["loss"] > 0 and value >= harm.threshold
+
+
+FAILING = """\
+import ccarena
+
+
+class Failing(ccarena.Controller):
+    def on_ack(self, ack):
+        raise RuntimeError("of no use")
+"""
+
+
+def test_a_competitor_that_fails_is_no_harm_of_the_entrant(tmp_path: Path) -> None:
+    (tmp_path / "cc.py").write_text(FAILING)
+    other = f"{tmp_path / 'cc.py'}:Failing"
+    space = {"parameters": {"beside": [other]}}
+    assert not small("cubic", "crash", candidates=4, space=space, out=tmp_path / "out").finds
+    assert "a competitor: " in (tmp_path / "out" / "cases.csv").read_text()
+    assert small(other, "crash", candidates=4).finds
+
+
 # Files.
+
+
+def test_an_attack_goes_on_with_the_same_program_alone(tmp_path: Path) -> None:
+    (tmp_path / "cc.py").write_text(FAILING)
+    entrant, out = f"{tmp_path / 'cc.py'}:Failing", tmp_path / "out"
+    small(entrant, "crash", candidates=2, out=out)
+    small(entrant, "crash", candidates=2, out=out, resume=True)
+    (tmp_path / "cc.py").write_text(FAILING.replace("no use", "some use"))
+    with pytest.raises(ConfigError, match="the entrant or ccarena has changed"):
+        small(entrant, "crash", candidates=2, out=out, resume=True)
+    (out / PLAN).write_text((out / PLAN).read_text().replace("- crash", "- 3"))
+    with pytest.raises(ConfigError, match="expected texts"):
+        small(entrant, "crash", candidates=2, out=out, resume=True)
+
+
+def test_files_of_the_user_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "10-mine.yaml").write_text("mine")
+    for harm in ("loss", "standing_queue"):
+        assert small("reno", harm, out=tmp_path).finds
+        (tmp_path / PLAN).unlink()
+    kept = {path.name for path in tmp_path.glob("[0-9]*.yaml")}
+    assert kept == {"10-mine.yaml", *(find.file for find in read_finds(tmp_path)[1])}
+
+
+def test_a_find_is_judged_by_other_seeds_than_it_was_chosen_by(tmp_path: Path) -> None:
+    finds = small("bbr", "regret", candidates=24, seeds=3, out=tmp_path / "out").finds
+    assert finds
+    for find in finds:
+        values = [measure(find.case, parse("bbr"), seed)[1]["regret"] for seed in (2, 3, 4)]
+        assert find.value == sorted(values)[1] >= find.threshold
+        assert (find.seeds, round(find.share * 3)) == (3, sum(value >= find.threshold for value in values))
 
 
 @pytest.fixture(scope="module")
@@ -220,6 +298,8 @@ def test_a_replay_judges_another_entrant(attacked: Path, capsys: pytest.CaptureF
         ({"shapes": {"loss": {"level": [0.5], "change": 1}}}, 'shapes.loss: has no limit "steps"'),
         ({"shapes": {"loss": {"steps": [0, 1e3], "level": [0.5], "change": 1}}}, "shapes.loss.steps"),
         ({"shapes": {"delay_ms": {"steps": [0, 2], "level": [0.5], "change": math.inf}}}, "change = inf: has no limit"),
+        ({"parameters": {"competitors": {"uniform": [1, 3]}}}, "competitors = .*expected whole numbers, such as"),
+        ({"parameters": {"competitors": [1, 2.5]}}, "competitors = .*expected whole numbers"),
         ({"shape": {}}, 'unknown key "shape"; did you mean "shapes"'),
         ({"duration_s": 1e9}, "duration_s = 1e\\+09: expected 2 to 600"),
     ],
@@ -251,6 +331,63 @@ def test_errors_name_what_is_wrong(
     assert main(words.split()) == 2
     assert error in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (lambda find: find["case"]["values"].pop("late_s"), "case.values = .*expected a value of"),
+        (lambda find: find["case"]["values"].update(rtt_ms=[10, 20]), "case.values.rtt_ms = .*expected a number"),
+        (lambda find: find["case"]["values"].update(queue={"choice": ["pie"]}), "case.values.queue = "),
+        (lambda find: find["case"]["values"].update(competitors=2.7), "competitors = 2.7: expected a whole number"),
+        (lambda find: find["case"]["values"].update(rate_mbps=1e9), "rate_mbps = 1e\\+09: expected 0.05 to 1000"),
+        (lambda find: find["case"]["shapes"].update(capacity=[[5, 0.5], [5, 0.4]]), "times above 0 that increase"),
+        (lambda find: find["case"]["shapes"].update(loss=[[1 + n, 0.1] for n in range(51)]), "at most 50 steps"),
+        (lambda find: find["case"]["shapes"].update(loss=3), "case.shapes.loss = 3: expected a list"),
+        (lambda find: find["case"].update(duration_s="long"), "case.duration_s = .*expected a number"),
+        (lambda find: find.update(threshold=0), "threshold = 0: expected 1e-09"),
+        (lambda find: find.update(value="much"), "value = .*expected a number"),
+        (lambda find: find.update(share=1.5), "share = 1.5: expected 0 to 1"),
+        (lambda find: find.update(seeds=1.5), "seeds = 1.5: expected a whole number"),
+        (lambda find: find.update(harm="hurt"), 'unknown harm "hurt"'),
+        (lambda find: find.pop("kind"), "is damaged"),
+    ],
+)
+def test_a_find_that_was_edited_badly_is_refused_by_its_key(
+    attacked: Path, tmp_path: Path, change: Any, error: str
+) -> None:
+    data = yaml.safe_load((attacked / FILE).read_text())
+    change(data["finds"][0])
+    (tmp_path / FILE).write_text(yaml.safe_dump(data))
+    with pytest.raises(ConfigError, match=rf"finds\[0\]: .*{error}"):
+        read_finds(tmp_path)
+
+
+def test_a_replay_checks_its_numbers_and_shows_what_is_judged(attacked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match="seeds = -1"):
+        replay(attacked, seeds=-1)
+    with pytest.raises(ConfigError, match="workers = 0"):
+        replay(attacked, workers=0)
+    finds = read_finds(attacked)[1]
+
+    def stop(done: int, total: int) -> None:
+        assert total == 2 * len(finds)
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt, match=f"1 of {len(finds)} finds are judged\n.*: (holds|gone)"):
+        replay(attacked, seeds=2, workers=1, progress=stop)
+
+
+def test_help_names_every_harm_and_the_defaults_of_a_plan() -> None:
+    parser = argparse.ArgumentParser()
+    add_parser(parser.add_subparsers())
+    [commands] = [each for each in parser._actions if isinstance(each, argparse._SubParsersAction)]
+    options = {each.dest: each for each in commands.choices["attack"]._actions}
+    assert all(name in str(options["harms"].help) for name in HARMS)
+    for name in ("candidates", "finds", "seeds", "seed"):
+        default = getattr(Plan, name)
+        assert options[name].default == default and f"({default}" in str(options[name].help)
 
 
 def test_finds_are_refused_where_the_entrant_cannot_run(attacked: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -43,6 +44,19 @@ def test_the_simulator_is_close_on_the_fitted_link() -> None:
     assert of["throughput_mbps"][1] == pytest.approx(of["throughput_mbps"][0], rel=0.03)
     assert of["queueing_delay_mean_ms"][1] == pytest.approx(of["queueing_delay_mean_ms"][0], rel=0.15)
     assert any(line.startswith("throughput: ") for line in summary(rows))
+
+
+def test_a_figure_that_one_side_lacks_is_left_out() -> None:
+    rows = [
+        {"figure": figure, "measured": measured, "simulated": simulated}
+        for figure in ("throughput_mbps", "queueing_delay_mean_ms", "loss_share")
+        for measured, simulated in ((0.25, 0.5), (0.25, math.nan), (math.nan, 0.5), (0.25, 0.25), (0.25, 1.0))
+    ]
+    assert summary(rows) == [
+        "throughput: 100.0% apart in the median",
+        "queueing delay mean: 0.2 ms apart in the median",
+        "loss: 25.00 percentage points apart in the median",
+    ]
 
 
 def test_random_loss_is_told_from_a_full_queue() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import shutil
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: files o
 
 from ccarena.errors import ConfigError
 from ccarena.remote import records
+from ccarena.remote.distance import distances
 from ccarena.remote.fit import fit
 from tests.remote.measured import measured
 
@@ -60,6 +62,11 @@ def about_of(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         ),
         (lambda _, arrays: arrays.update({"result.links.0.log.bytes": np.array([{}], object)}), "Object arrays"),
         (lambda _, arrays: arrays.clear(), "result.flows.0"),
+        (
+            lambda _, arrays: arrays["result.links.0.log.departure_ns"].__setitem__(3, 2**62),
+            "a packet's time is not within",
+        ),
+        (lambda about, _: about["result"].update(duration_s=1e12), "its duration is 1e"),
     ],
 )
 def test_what_is_no_run_is_refused(stored: Path, tmp_path: Path, change: Any, says: str) -> None:
@@ -80,9 +87,19 @@ def test_damaged_files_are_refused(stored: Path, tmp_path: Path) -> None:
             content[draw.randrange(len(content))] = draw.randrange(256)
         path.write_bytes(content)
         try:
-            records.load(path)
+            run, given = records.load(path)
+            found = fit([run])
+            distances(found, [(run, given)])
         except ConfigError as error:
             assert str(path) in str(error)
+
+
+def test_runs_of_two_scenarios_are_not_fitted_together(stored: Path, tmp_path: Path) -> None:
+    shutil.copytree(stored, tmp_path / "both")
+    run = measured(LINK, {"scheme": "cubic"}, seconds=3)
+    records.save(tmp_path / "both" / "runs" / "0001.npz", run, {"links": [LINK], "flows": [{"scheme": "cubic"}]})
+    with pytest.raises(ConfigError, match=r"0001\.npz: a run of another scenario than 0000\.npz"):
+        records.load_folder(tmp_path / "both")
 
 
 def test_an_archive_that_grows_without_end_is_refused(tmp_path: Path) -> None:

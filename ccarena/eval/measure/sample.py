@@ -77,8 +77,9 @@ def difference(ours: Sequence[float] | Floats, theirs: Sequence[float] | Floats)
     u, v = float(a.var(ddof=1)) / a.size, float(b.var(ddof=1)) / b.size
     if u + v == 0:
         return Interval(mean, math.nan, math.nan, n)
-    df = (u + v) ** 2 / (u**2 / (a.size - 1) + v**2 / (b.size - 1))
-    half = _t_95(math.floor(df)) * math.sqrt(u + v)
+    share = u / (u + v)
+    df = 1 / (share**2 / (a.size - 1) + (1 - share) ** 2 / (b.size - 1))
+    half = _t_95(max(1, math.floor(df))) * math.sqrt(u + v)  # rounding may bring df just below 1
     return Interval(mean, mean - half, mean + half, n)
 
 

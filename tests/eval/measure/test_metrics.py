@@ -23,7 +23,7 @@ from ccarena.eval.measure.queueing import (
     share_within_packets,
     time_in_queue_length_ns,
 )
-from ccarena.eval.measure.sample import confidence_interval, percentile
+from ccarena.eval.measure.sample import confidence_interval, difference, percentile
 from ccarena.eval.measure.signal_delay import (
     omniscient_signal_delay_ms,
     power,
@@ -216,6 +216,28 @@ def test_convergence_time_looks_forward(rates: list[float], hold: int) -> None:
             expected = float(t)
             break
     assert convergence_time_s(rates, 10.0, hold_s=hold) == pytest.approx(expected, nan_ok=True)
+
+
+def test_difference_is_welchs() -> None:
+    # Sizes 10 and 6 with 7.9 degrees of freedom: the interval by scipy's exact quantile, at 7.9 and not at 7.
+    ours, theirs = [27.5, 21.0, 19.0, 23.6, 17.0, 17.9, 16.9, 20.1, 21.9, 22.6], [27.1, 22.0, 20.8, 23.4, 23.4, 23.5]
+    found = difference([*ours, math.nan], theirs)
+    exact = pytest.importorskip("scipy.stats").ttest_ind(ours, theirs, equal_var=False).confidence_interval(0.95)
+    assert found.mean == pytest.approx(np.mean(ours) - np.mean(theirs)) and found.n == 16
+    # Degrees of freedom are rounded down, so that the interval is never narrower than the exact one.
+    assert exact.low - 0.05 <= found.low <= exact.low + 1e-3 and exact.high - 1e-3 <= found.high <= exact.high + 0.05
+    assert math.isnan(difference([1.0], [2.0, 3.0]).low) and math.isnan(difference([1.0, 1.0], [2.0, 2.0]).low)
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=2, max_size=5), st.lists(st.floats(0, 1e-3), min_size=2, max_size=5))
+def test_a_difference_is_never_surer_than_two_values_allow(ours: list[float], theirs: list[float]) -> None:
+    students_t = pytest.importorskip("scipy.stats").t
+    found = difference(ours, theirs)
+    if math.isfinite(found.low):
+        error = math.sqrt(np.var(ours, ddof=1) / len(ours) + np.var(theirs, ddof=1) / len(theirs))
+        df = min(len(ours), len(theirs)) - 1  # Welch's are at least these
+        most, least = students_t.ppf(0.975, df), students_t.ppf(0.975, len(ours) + len(theirs) - 2)
+        assert least * (1 - 1e-3) <= (found.high - found.low) / 2 / error <= most * (1 + 1e-3)
 
 
 def test_confidence_interval_is_students() -> None:
