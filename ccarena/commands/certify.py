@@ -11,12 +11,12 @@ from ccarena.core.outputs import Output
 from ccarena.core.reader import read_data
 from ccarena.core.terminal import print_table, visible
 from ccarena.errors import ConfigError
+from ccarena.eval.certify import BOXES
 from ccarena.policies import artifact
 from ccarena.scenarios.entrants import POLICY_HELP, find_policy
 
 __all__ = ["add_parser", "run"]
 
-_DEFAULT_BOXES = 20_000
 _MOST_BOXES = 10**9
 
 
@@ -36,9 +36,9 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     parser.add_argument(
         "--boxes",
         type=int,
-        default=_DEFAULT_BOXES,
+        default=BOXES,
         metavar="N",
-        help=f"most boxes for one property in one form ({_DEFAULT_BOXES:,})",
+        help=f"most boxes for one property in one form ({BOXES:,})",
     )
     parser.add_argument("--json", action="store_true", help="print verdicts and counterexamples as JSON")
     parser.add_argument(
@@ -60,29 +60,39 @@ def run(args: argparse.Namespace) -> int:
     policy = artifact.load(find_policy(args.policy))
     data = default_properties(policy) if args.properties is None else read_data(args.properties)
     document = read(data, policy, args.properties or "default properties")
-    verdicts = []
-    for name in FORMS if args.form == "both" else [args.form]:
-        form = FORMS[name](policy)
-        for prop in document.properties:
-            verdicts.append(certify(prop, form, args.boxes))
-            if not args.json:
-                print(visible(_line(verdicts[-1])), flush=True)
+    verdicts: list[Any] = []
+    try:
+        for name in FORMS if args.form == "both" else [args.form]:
+            form = FORMS[name](policy)
+            for prop in document.properties:
+                verdicts.append(certify(prop, form, args.boxes))
+                if not args.json:
+                    print(visible(_line(verdicts[-1])), flush=True)
+    except KeyboardInterrupt:
+        # What is decided took its time; a guard would lack the other verdicts.
+        if verdicts:
+            _show(verdicts, summary(verdicts), args.json)
+        raise
     total = summary(verdicts)
     if args.guard is not None:
-        certified = replace(policy, certificate=[each.told() for each in verdicts])
-        guarded(certified, document.space, *document.bound).save(args.guard)
-    if args.json:
-        print(json.dumps({**total, "verdicts": [each.told() for each in verdicts]}, indent=1))
-    else:
-        _tell(verdicts, total)
+        certified = replace(policy, certificate=[each.as_dict() for each in verdicts])
+        guarded(certified, document.space, document.bound).save(args.guard)
+    _show(verdicts, total, args.json)
     return 0 if total[PROVED] == len(verdicts) else 1
+
+
+def _show(verdicts: list[Any], total: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({**total, "verdicts": [each.as_dict() for each in verdicts]}, indent=1))
+    else:
+        _print_shares(verdicts, total)
 
 
 def _line(verdict: Any) -> str:
     return f"{verdict.verdict:<9}  {verdict.name} ({verdict.form}; {verdict.boxes:,} boxes, {verdict.seconds:.1f} s)"
 
 
-def _tell(verdicts: list[Any], total: dict[str, Any]) -> None:
+def _print_shares(verdicts: list[Any], total: dict[str, Any]) -> None:
     """Prints the shares of the volume, and an observation for each refuted property."""
     rows = [
         [each.name, each.form, each.verdict, f"{each.holds:.2%}", f"{each.violated:.2%}", f"{each.undecided:.2%}"]

@@ -131,11 +131,15 @@ def _certified(verdicts: Sequence[Mapping[str, Any]]) -> list[str]:
     if not verdicts:
         return []
     rows = [
-        f"| {each['name']} | {each['form']} | {each['verdict']} | {each['holds']:.1%} | {each['violated']:.1%} |"
+        f"| {each['name']} | {each['form']} | {each['verdict']} | {each['holds']:.1%} | {each['violated']:.1%} | "
+        f"{each['boxes']:,} |"
         for each in verdicts
     ]
-    head = "| property | form | verdict | holds | violated |\n|---|---|---|---|---|"
-    text = "Verdicts of `ccarena certify` (docs/certify.md), and the proved shares of each property's box."
+    head = "| property | form | verdict | holds | violated | boxes |\n|---|---|---|---|---|---|"
+    text = (
+        "Verdicts of `ccarena certify` (docs/certify.md), the proved shares of each property's box, and the boxes into "
+        "which it was split. More boxes can decide more."
+    )
     return ["## Certificate", text, "\n".join([head, *rows])]
 
 

@@ -100,8 +100,8 @@ def certify_all() -> None:
         policy = artifact.load(file)
         asked = read(default_properties(policy), policy, "default properties").properties
         found = [certify(prop, make(policy), BOXES) for make in FORMS.values() for prop in asked]
-        kept = ("name", "form", "verdict", "holds", "violated", "undecided")
-        verdicts[name] = [{key: each.told()[key] for key in kept} for each in found]
+        kept = ("name", "form", "verdict", "holds", "violated", "undecided", "boxes")
+        verdicts[name] = [{key: each.as_dict()[key] for key in kept} for each in found]
     _keep({"certificates": verdicts})
 
 

@@ -16,8 +16,11 @@ from ccarena.commands.emulator import SHELLS
 from ccarena.configs import load_config
 from ccarena.core.arguments import parse
 from ccarena.core.reader import parse_yaml
+from ccarena.eval.certify.properties import read
 from ccarena.eval.measure.table import FIGURES
+from ccarena.policies import artifact
 from ccarena.policies.graph import OPERATIONS
+from ccarena.scenarios.entrants import find_policy
 from ccarena.scenarios.flows import enter
 from ccarena.scenarios.scenario import read_scenario, resolve
 
@@ -85,6 +88,9 @@ def test_scenarios_are_valid_and_run(document: str, tmp_path: Path) -> None:
     scenario = parse_yaml(document, "docs")
     if "kind" in scenario or "iperf3.yaml" in document:
         return  # the next test's
+    if "properties" in scenario:
+        assert read(scenario, artifact.load(find_policy("hyvar")), "docs").properties
+        return
     if isinstance(scenario, list):
         scenario = {"observe": {"signals": scenario}}
     if scenario.keys() <= PARTS.keys():

@@ -21,7 +21,9 @@ __all__ = ["Forms", "Linear", "forwards"]
 
 Array = NDArray[Any]
 MARGIN = 1.01
-"""Factor on bounds of the inference's rounding. It covers these bounds' own in float64, 2^-29 of float32's."""
+"""Factor on bounds of the inference's rounding."""
+DOUBLE = 2.0**-40
+"""Rounding of these bounds in float64, relative to the sum of sizes in a step: more than γ_n of 4096 terms."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ class Forms:
                 self._product(step)
             else:
                 low, high = step.bounds([self.low[x] for x in step.inputs], [self.high[x] for x in step.inputs])
+                margin = DOUBLE * np.maximum(np.abs(low), np.abs(high))
+                low, high = low - margin, high + margin
                 none = np.zeros((*low.shape, centres.shape[1]))
                 self._append((low + high) / 2, none, (high - low) / 2, (low, high), None, None)
 
@@ -92,21 +96,23 @@ class Forms:
             radius = radius + self.radius[x] @ absolute.T
             middle = middle + ((self.low[x] + self.high[x]) / 2) @ matrix.T
             reach = reach + ((self.high[x] - self.low[x]) / 2) @ absolute.T
-            if step.relative:
+            if step.relative or not step.exact:
                 size = size + np.maximum(np.abs(self.low[x]), np.abs(self.high[x])) @ absolute.T
-        error = MARGIN * (step.relative * size + step.absolute) + np.zeros_like(centre)
+        own = 0.0 if step.exact else DOUBLE
+        error = (MARGIN * step.relative + own) * size + MARGIN * step.absolute + np.zeros_like(centre)
         ends = middle - reach - error, middle + reach + error
         self._append(centre, slopes, radius + error, ends, None, error)
 
     def _map(self, step: Map) -> None:
         x = step.input
         line = step.function.enclose(self.low[x], self.high[x])
-        error = MARGIN * (
-            step.function.slack * np.maximum(np.abs(line.low), np.abs(line.high)) + step.absolute
-        ) + np.zeros_like(line.slope)
+        largest = np.maximum(np.abs(line.low), np.abs(line.high))
+        error = MARGIN * (step.function.slack * largest + step.absolute) + np.zeros_like(line.slope)
+        ends = line.low - error, line.high + error
+        farthest = np.maximum(np.abs(self.low[x]), np.abs(self.high[x]))
+        error = error + DOUBLE * (largest + np.abs(line.slope) * farthest)
         centre = line.slope * self.centre[x] + line.middle
         radius = np.abs(line.slope) * self.radius[x] + line.radius + error
-        ends = line.low - error, line.high + error
         self._append(centre, line.slope[:, :, None] * self.slopes[x], radius, ends, line, error)
 
     def _product(self, step: Product) -> None:
@@ -114,7 +120,7 @@ class Forms:
         a, b = (self.low[x] + self.high[x]) / 2, (self.low[z] + self.high[z]) / 2
         p, q = (self.high[x] - self.low[x]) / 2, (self.high[z] - self.low[z]) / 2
         largest = (np.abs(a) + p) * (np.abs(b) + q)
-        error = MARGIN * (step.relative * largest + step.absolute) + p * q
+        error = (MARGIN * step.relative + DOUBLE) * largest + MARGIN * step.absolute + p * q
         centre = b * self.centre[x] + a * self.centre[z] - a * b
         slopes = b[:, :, None] * self.slopes[x] + a[:, :, None] * self.slopes[z]
         radius = np.abs(b) * self.radius[x] + np.abs(a) * self.radius[z] + error
@@ -167,6 +173,15 @@ class Forms:
         centre = centre + np.matmul(a, self.centre[0][:, :, None])[:, :, 0]
         blame += np.abs(slopes).max(axis=1)
         return Linear(centre, slopes, radius, blame)
+
+    def greatest(self, value: int, rows: Array) -> Array:
+        """Returns the largest result of `rows` `[N, rows, size]` by the intervals of a value alone.
+
+        It is exact where actions lie at a bound, which lines are not.
+        """
+        above, below = np.maximum(rows, 0.0), np.minimum(rows, 0.0)
+        found: Array = (above @ self.high[value][:, :, None] + below @ self.low[value][:, :, None])[:, :, 0]
+        return found
 
     def _blamed(self, value: int, weights: Array) -> Array:
         """Returns each parameter's part in `weights` `[N, size]` of a value's entries."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ccarena.eval.certify import BOXES
 from ccarena.eval.certify.floats import FloatForm
 from ccarena.eval.certify.integers import IntegerForm
 from ccarena.eval.certify.properties import Property, observed_by
@@ -22,8 +23,6 @@ PROVED, REFUTED, UNDECIDED = "proved", "refuted", "undecided"
 FORMS: dict[str, Callable[[Artifact], Form]] = {"float": FloatForm, "integer": IntegerForm}
 ENOUGH = 0.01
 """Share of a refuted property's volume that may stay undecided."""
-BOXES = 20_000
-"""Boxes of one property in one form, by default."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class Verdict:
     counterexample: dict[str, Any] | None
     """Decisions of a flow that violates the property, computed by the form's own inference; None without one."""
 
-    def told(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Returns the verdict as data, without the time that it took."""
         return {key: value for key, value in vars(self).items() if key != "seconds"}
 
@@ -55,7 +54,7 @@ def certify(prop: Property, form: Form, boxes: int = BOXES) -> Verdict:
     found = [decide(question, max(1, boxes // len(questions)), ENOUGH) for question in questions]
     wrong = next((pair for pair in zip(questions, found, strict=True) if pair[1].point is not None), None)
     undecided = _mean(found, "undecided")
-    verdict = REFUTED if wrong else PROVED if undecided == 0 else UNDECIDED
+    verdict = REFUTED if wrong else PROVED if not any(each.left for each in found) else UNDECIDED
     return Verdict(
         prop.name,
         form.name,
@@ -98,17 +97,15 @@ def _brief(values: list[float]) -> float | list[float]:
 
 
 def summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """Returns how many properties have each verdict, and the decided share of the volume.
-
-    A property that is proved or refuted is decided on its whole volume: its verdict is about every observation.
-    """
+    """Returns how many properties have each verdict, and the mean of the decided shares of their volumes."""
     counts = {name: sum(each.verdict == name for each in verdicts) for name in (PROVED, REFUTED, UNDECIDED)}
-    decided = [1 - each.undecided if each.verdict == UNDECIDED else 1.0 for each in verdicts]
-    return {**counts, "decided": sum(decided) / len(decided)}
+    return {**counts, "decided": 1 - sum(each.undecided for each in verdicts) / len(verdicts)}
 
 
-def guarded(policy: Artifact, limits: Mapping[str, tuple[float, float]], least: float, most: float) -> Artifact:
-    """Returns the artifact with a guard: a box of observations with these limits, and a bound of its actions.
+def guarded(
+    policy: Artifact, limits: Mapping[str, tuple[float, float]], bound: Sequence[tuple[float, float]]
+) -> Artifact:
+    """Returns the artifact with a guard: a box of observations with these limits, and a bound of each number it acts.
 
     A signal without limits has the range that training saw, unless the network sees it clipped there.
     """
@@ -119,9 +116,9 @@ def guarded(policy: Artifact, limits: Mapping[str, tuple[float, float]], least: 
             ends = next((limits[name] for name in names if name in limits), None)
             if ends is not None:
                 low[entry.first + at], high[entry.first + at] = ends
-    count = 1 if policy.interface.bounds is None else len(policy.interface.bounds)
+    least, most = (list(ends) for ends in zip(*bound, strict=True))
     box = {"low": [_open(x) for x in low], "high": [_open(x) for x in high]}
-    return replace(policy, guard={"observation": box, "action": {"low": [least] * count, "high": [most] * count}})
+    return replace(policy, guard={"observation": box, "action": {"low": least, "high": most}})
 
 
 def _range(policy: Artifact) -> tuple[list[float], list[float]]:

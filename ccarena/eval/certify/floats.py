@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccarena.errors import PolicyError
-from ccarena.eval.certify.functions import CURVES, Clip, Function
+from ccarena.eval.certify.functions import CURVES, Function
 from ccarena.eval.certify.network import Network
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.graph import OBSERVATION, OPERATIONS, Graph, Node
@@ -65,14 +65,14 @@ class FloatForm:
             values[node.name] = _Lowering(network, graph, self.shapes, values).node(node)
         output = values[graph.output]
         if (bounds := self.policy.interface.bounds) is not None:
-            output = _clipped(network, output, *np.array(bounds, np.float32).astype(np.float64).T)
+            output = network.clipped(output, *np.array(bounds, np.float32).astype(np.float64).T)
         return output, [values[each.next] for each in graph.state]
 
     def _normalised(self, network: Network, raw: int) -> int:
         normalisation = self.policy.interface.normalisation
         offset, scale, low, high = (np.asarray(part, np.float64) for part in vars(normalisation).values())
         scaled = network.affine([(raw, np.diag(scale))], -offset * scale, gamma(3), _TINY)
-        return _clipped(network, scaled, low, high)
+        return network.clipped(scaled, low, high)
 
     def act(self, observations: NDArray[np.float32]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Returns choices `[N]` and outputs `[N, outputs]` at each step of flows `[N, steps, length]`, as Rust does."""
@@ -82,16 +82,6 @@ class FloatForm:
         state = np.zeros((len(observations), native.state_len), np.float32)
         steps = [native.act(np.ascontiguousarray(step), state) for step in observations.transpose(1, 0, 2)]
         return np.stack([best for best, _ in steps], axis=1), np.stack([outputs for _, outputs in steps], axis=1)
-
-
-def _clipped(network: Network, value: int, low: Array, high: Array) -> int:
-    """Adds entries held to bounds of their own; those with equal bounds share a step."""
-    groups: dict[tuple[float, float], list[int]] = {}
-    for place, ends in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
-        groups.setdefault(ends, []).append(place)
-    parts = [network.map(network.take(value, places), Clip(0.0, *ends)) for ends, places in groups.items()]
-    order = [place for places in groups.values() for place in places]
-    return network.take(network.join(parts), np.argsort(order).tolist())
 
 
 @dataclass(frozen=True)
@@ -212,17 +202,24 @@ class _Intervals:
         low = [np.asarray(x).reshape(shape) for x, shape in zip(lows, shapes, strict=True)]
         high = [np.asarray(x).reshape(shape) for x, shape in zip(highs, shapes, strict=True)]
         least, greatest = getattr(self, f"_{self.node.op}")(low, high)
-        slack = 2.0**-20 * np.maximum(np.abs(least), np.abs(greatest)) + _TINY
+        # The sum of the normalised value and the bias may be far smaller than both.
+        bias = self._tensor("bias", 0.0) if self.node.op == "layer_norm" else 0.0
+        size = np.maximum(np.abs(least - bias), np.abs(greatest - bias)) + np.abs(bias)
+        slack = 2.0**-20 * size + _TINY
         return (least - slack).reshape(count, -1), (greatest + slack).reshape(count, -1)
 
     def _softmax(self, low: Sequence[Array], high: Sequence[Array]) -> tuple[Array, Array]:
         """Bounds e^x_i / Σ e^x: an entry rises with its own x and falls with the others'."""
         axis = self.node.attributes["axis"] + 1
-        top = high[0].max(axis=axis, keepdims=True)
-        a, b = np.exp(low[0] - top), np.exp(high[0] - top)
-        others_a, others_b = a.sum(axis=axis, keepdims=True) - a, b.sum(axis=axis, keepdims=True) - b
-        tiny = 1e-300
-        return a / (a + np.maximum(others_b, 0) + tiny), np.minimum(1.0, b / (b + np.maximum(others_a, 0) + tiny))
+        a, b = (np.moveaxis(x[0], axis, -1) for x in (low, high))
+        others = ~np.eye(a.shape[-1], dtype=np.bool_)
+        # By differences, since powers underflow, or are lost in a sum beside a large one.
+        with np.errstate(over="ignore"):
+            least, greatest = (
+                1 / (1 + np.exp(other[..., None, :] - own[..., :, None]).sum(axis=-1, where=others))
+                for own, other in ((a, b), (b, a))
+            )
+        return np.moveaxis(least, -1, axis), np.moveaxis(greatest, -1, axis)
 
     def _div(self, low: Sequence[Array], high: Sequence[Array]) -> tuple[Array, Array]:
         """Bounds x / y, by float32's range where y may be 0."""
@@ -248,12 +245,13 @@ class _Intervals:
         most = math.sqrt(n - 1) if n > 1 else 0.0
         y_low = np.maximum(np.where(least < 0, least / small, least / large), -most)
         y_high = np.minimum(np.where(greatest > 0, greatest / small, greatest / large), most)
-        weight, bias = (
-            self.graph.tensors[name].astype(np.float64) if (name := self.node.attributes.get(key)) else neutral
-            for key, neutral in (("weight", 1.0), ("bias", 0.0))
-        )
+        weight, bias = self._tensor("weight", 1.0), self._tensor("bias", 0.0)
         ends = np.stack([y_low * weight, y_high * weight])
         return ends.min(axis=0) + bias, ends.max(axis=0) + bias
+
+    def _tensor(self, key: str, neutral: float) -> Array:
+        name = self.node.attributes.get(key)
+        return self.graph.tensors[name].astype(np.float64) if name else np.float64(neutral)
 
     def _embedding(self, low: Sequence[Array], high: Sequence[Array]) -> tuple[Array, Array]:
         rows = self.graph.tensors[self.node.attributes["weight"]].astype(np.float64)

@@ -128,16 +128,15 @@ class Clip(_Pieces):
         return np.clip(x, self.least, self.greatest)
 
     def slopes(self, low: Array, high: Array) -> tuple[Array, Array]:
-        """Returns 1 inside the bounds, 0 outside."""
-        near = 1e-9 * (1 + np.abs(low))  # a box that was cut at a bound, but for float64's rounding
-        inside = (low >= self.least - near) & (high <= self.greatest + near)
+        """Returns 1 inside the bounds, 0 outside, and both where an interval crosses one."""
+        inside = (low >= self.least) & (high <= self.greatest)
         touched = (high > self.least) & (low < self.greatest)
         return inside.astype(np.float64), (touched | inside).astype(np.float64)
 
 
 @dataclass(frozen=True)
 class Table(_Pieces):
-    """Table of an integer policy: straight lines between knots, constant beyond its ends."""
+    """Table of an integer policy: straight lines between knots, which go on beyond its ends."""
 
     places: tuple[float, ...] = ()
     values: tuple[float, ...] = ()
@@ -148,18 +147,23 @@ class Table(_Pieces):
 
     def __call__(self, x: Array) -> Array:
         """Returns f(x)."""
-        return np.interp(x, self.places, self.values)
+        (first, *_, last), (y_first, *_, y_last) = self.places, self.values
+        before = (self.values[1] - y_first) / (self.places[1] - first)
+        after = (y_last - self.values[-2]) / (last - self.places[-2])
+        beyond = before * np.minimum(x - first, 0.0) + after * np.maximum(x - last, 0.0)
+        return np.interp(x, self.places, self.values) + beyond
 
 
 @dataclass(frozen=True)
 class SShape:
-    """Rising function whose derivative has one maximum, at 0, or rises or falls throughout.
+    """Rising function whose derivative rises up to `peak` and falls after it.
 
     With the least derivative as the slope, which is at an end of the interval, the residual rises throughout.
     """
 
     of: Callable[[Array], Array]
     derivative: Callable[[Array], Array]
+    peak: float = 0.0
     slack: float = 2.0**-21
 
     def __call__(self, x: Array) -> Array:
@@ -175,7 +179,7 @@ class SShape:
     def slopes(self, low: Array, high: Array) -> tuple[Array, Array]:
         """Returns the least and the greatest derivative over each interval."""
         ends = self.derivative(low), self.derivative(high)
-        return np.minimum(*ends), np.maximum(np.maximum(*ends), self.derivative(np.clip(0.0, low, high)))
+        return np.minimum(*ends), np.maximum(np.maximum(*ends), self.derivative(np.clip(self.peak, low, high)))
 
 
 @dataclass(frozen=True)
@@ -245,14 +249,15 @@ def _numpy(op: str, **attributes: object) -> Callable[[Array], Array]:
 
 
 _GELU = (-0.2, 1.2)
+_FAR = 3.4e38
 CURVES: dict[str, Callable[[dict[str, Any]], Function]] = {
     "relu": lambda _: Leaky(),
     "leaky_relu": lambda a: Leaky(2.0**-23, float(np.float32(a.get("slope", 0.01)))),
-    "clip": lambda a: Clip(0.0, float(a.get("low", -3.4e38)), float(a.get("high", 3.4e38))),
+    "clip": lambda a: Clip(0.0, float(np.float32(a.get("low", -_FAR))), float(np.float32(a.get("high", _FAR)))),
     "tanh": lambda _: SShape(np.tanh, lambda x: 1 - np.tanh(x) ** 2),
     "sigmoid": lambda _: SShape(_sigmoid, lambda x: _sigmoid(x) * (1 - _sigmoid(x))),
-    "softplus": lambda _: SShape(_numpy("softplus"), _sigmoid),
-    "exp": lambda _: SShape(_numpy("exp"), lambda x: np.where(x < 88.0, np.exp(np.minimum(x, 88.0)), 0.0)),
+    "softplus": lambda _: SShape(_numpy("softplus"), _sigmoid, np.inf),
+    "exp": lambda _: SShape(_numpy("exp"), lambda x: np.where(x <= 88.0, np.exp(np.minimum(x, 88.0)), 0.0), 88.0),
     "elu": lambda a: _elu(float(np.float32(a.get("alpha", 1.0)))),
     "silu": lambda _: Curve(_numpy("silu"), 0.5, (-0.1, 1.1)),
     "gelu": lambda a: Curve(_numpy("gelu", **a), 1.0, _GELU),

@@ -60,10 +60,10 @@ class IntegerForm:
         low, high, offset, factor, shift, least, most = entries.T
         unit = 2.0**self.integer.observation_bits
         whole = network.affine([(raw, unit * np.eye(len(entries)))], None, 0.0, _HALF)
-        held = _each(network, whole, low, high)
+        held = network.clipped(whole, low, high)
         scale = factor / 2.0**shift
         scaled = network.affine([(held, np.diag(scale))], -offset * scale, 0.0, _HALF)
-        return _each(network, scaled, least, most)
+        return network.clipped(scaled, least, most)
 
     def act(self, observations: NDArray[np.float32]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Returns choices `[N]` and outputs `[N, outputs]` at each step of flows `[N, steps, length]`, as Rust does."""
@@ -74,12 +74,6 @@ class IntegerForm:
         steps = [native.act(np.ascontiguousarray(step), state) for step in observations.transpose(1, 0, 2)]
         outputs = np.stack([found for _, found in steps], axis=1) / 2.0**self.integer.output_bits
         return np.stack([best for best, _ in steps], axis=1), outputs
-
-
-def _each(network: Network, value: int, low: Array, high: Array) -> int:
-    from ccarena.eval.certify.floats import _clipped
-
-    return _clipped(network, value, low, high)
 
 
 @dataclass

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ccarena.errors import PolicyError
-from ccarena.eval.certify.functions import Function, Slope
+from ccarena.eval.certify.functions import Clip, Function, Slope
 
 __all__ = ["Affine", "Enclosed", "Map", "Network", "Product"]
 
@@ -32,6 +33,13 @@ class Affine:
     bias: Array
     relative: float
     absolute: float
+
+    @cached_property
+    def exact(self) -> bool:
+        """Tells whether float64 computes it exactly: each entry is a constant, or one value times a power of two."""
+        terms = sum(np.count_nonzero(matrix, axis=1) for matrix in self.matrices) + (self.bias != 0)
+        parts = (np.abs(np.frexp(matrix)[0]) for matrix in self.matrices)
+        return bool(np.all(terms <= 1)) and all(bool(np.all((part == 0) | (part == 0.5))) for part in parts)
 
 
 @dataclass(frozen=True)
@@ -99,6 +107,15 @@ class Network:
     def map(self, value: int, function: Function, absolute: float = 0.0) -> int:
         """Adds f(x) and returns its value."""
         return self._add(Map(value, function, absolute), self.sizes[value])
+
+    def clipped(self, value: int, low: Array, high: Array) -> int:
+        """Adds entries clipped to bounds of their own, and returns their value; equal bounds share a step."""
+        groups: dict[tuple[float, float], list[int]] = {}
+        for place, ends in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
+            groups.setdefault(ends, []).append(place)
+        parts = [self.map(self.take(value, places), Clip(0.0, *ends)) for ends, places in groups.items()]
+        order = [place for places in groups.values() for place in places]
+        return self.take(self.join(parts), np.argsort(order).tolist())
 
     def product(self, left: int, right: int, relative: float = 0.0, absolute: float = 0.0) -> int:
         """Adds x z and returns its value."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -70,9 +71,9 @@ def observed_by(policy: Artifact) -> Observed:
     from ccarena import _core
 
     entries, start = [], 0
-    told = _core.learned(json.dumps(policy.spec))["observation"]
-    one_hot = {entry["signal"] for entry in told if entry["unit"] == "one-hot"}
-    for entry in told:
+    listed = _core.learned(json.dumps(policy.spec))["observation"]
+    one_hot = {entry["signal"] for entry in listed if entry["unit"] == "one-hot"}
+    for entry in listed:
         group = entry["signal"] if entry["signal"] in one_hot else entry["name"]
         entries.append(_Entry(entry["name"], group, start, entry["length"], entry["low"], entry["high"]))
         start += entry["length"]
@@ -116,16 +117,18 @@ class Property:
             elif self.kind == "change":
                 yield Change(form, space, number=number, most=self.claim["most"])
             else:
-                signal = self.claim["signal"]
-                names = [name for name in space.names if name == signal or name.partition("[")[0] == signal]
                 yield Monotone(
                     form,
                     space,
-                    direction=space.places(names),
+                    direction=self.rising(space),
                     sign=1.0 if self.claim["action"] == "falls" else -1.0,
                     number=number,
                     within=self.claim["within"],
                 )
+
+    def rising(self, space: Space) -> Array:
+        """Returns 1 for each parameter that is a value of the signal of `monotone`, at any step, else 0."""
+        return np.array([float(re.split(r"[\[']", name)[0] == self.claim["signal"]) for name in space.names])
 
     def spaces(self) -> list[Space]:
         """Returns the boxes: one for each choice of channels that is left open."""
@@ -147,8 +150,8 @@ class Document:
     properties: list[Property]
     space: Limits
     """Limits that all properties share; the guard's box."""
-    bound: tuple[float, float]
-    """Bound of the guard's actions: the whole range of actions if the file gives none."""
+    bound: list[tuple[float, float]]
+    """Bound of the guard for each number of the action: its whole range if the file gives none."""
 
 
 class _Maker:
@@ -224,9 +227,9 @@ def _name(prop: Property, entry: _Entry, at: int, step: int) -> str:
     Of a steady signal all values are one, until the last one changes at the second step. Otherwise each decision moves
     the values on by one place.
     """
-    for written in (f"{entry.name}[{at - entry.length}]", f"{entry.name}[{at}]"):
-        if written in prop.limits:
-            return written if step == 0 else f"{written}'{step}"
+    written = f"{entry.name}[{at - entry.length}]"
+    if written in prop.limits:
+        return written if step == 0 else f"{written}'{step}"
     if prop.steady:
         moved = step - (entry.length - 1 - at)
         return entry.name if moved <= 0 else f"{entry.name}'{moved}"
@@ -260,9 +263,12 @@ def read(data: Any, policy: Artifact, origin: str) -> Document:
             raise ConfigError(f'{prop.where}.name: "{prop.name}" is used twice; expected a name of its own')
         names.add(prop.name)
         found.append(prop)
-    low, high = action_range(policy, 0)
-    guard = found[-1].claim if "guard" in top else {}
-    return Document(found, space, (guard.get("least", low), guard.get("most", high)))
+    bound = [action_range(policy, number) for number in range(len(policy.interface.bounds or [()]))]
+    if "guard" in top:
+        guard = found[-1].claim
+        low, high = bound[guard["number"]]
+        bound[guard["number"]] = guard.get("least", low), guard.get("most", high)
+    return Document(found, space, bound)
 
 
 def _property(entry: Any, policy: Artifact, seen: Observed, where: str, steady: bool, space: Limits) -> Property:
@@ -288,7 +294,11 @@ def _property(entry: Any, policy: Artifact, seen: Observed, where: str, steady: 
         raise ConfigError(
             f"{where}.steady is false; expected true: the policy observes a history of channels, one at a time"
         )
-    prop.spaces()
+    spaces = prop.spaces()
+    if kind == "monotone" and not any((prop.rising(each) * (each.high - each.low)).any() for each in spaces):
+        points = [name for name, (low, high) in prop.limits.items() if low == high]
+        if any(name.partition("[")[0] == claim["signal"] for name in points):
+            raise ConfigError(f"{where}.if: {claim['signal']} is one number; expected [LOW, HIGH], over which it rises")
     return prop
 
 

@@ -107,7 +107,7 @@ class Bounded(_Question):
     most: float = np.inf
 
     def rows(self, outputs: Array) -> tuple[Flags, Array, Array]:
-        """See `search.Question`."""
+        """Returns what to show at centres with these outputs, as `search.Question` defines it."""
         if len(self.values):
             return self._choices(outputs)
         count, size = outputs.shape
@@ -141,7 +141,7 @@ class Bounded(_Question):
         return holds, *self.allowed(winners, allowed)
 
     def violated(self, points: Array) -> Flags:
-        """See `search.Question`."""
+        """Returns where the policy's own actions are out of bounds."""
         actions = self.actions(points, self.number)
         return np.any((actions > self.most) | (actions < self.least), axis=1)
 
@@ -154,7 +154,7 @@ class Change(_Question):
     most: float = 0.0
 
     def rows(self, outputs: Array) -> tuple[Flags, Array, Array]:
-        """See `search.Question`."""
+        """Returns what to show at centres with these outputs, as `search.Question` defines it."""
         if len(self.values):
             return self._choices(outputs)
         count, size = outputs.shape
@@ -173,7 +173,7 @@ class Change(_Question):
         return holds, rows, offset
 
     def _choices(self, outputs: Array) -> tuple[Flags, Array, Array]:
-        """Shows that all choices lie within `most` of each other, or that two neighbours do not change."""
+        """Shows that all choices lie within `most` of each other, or that those of the centre do not change."""
         winners = self.chosen(outputs).argmax(axis=2)
         taken = self.values[winners]
         apart = np.abs(np.diff(taken, axis=1))
@@ -185,14 +185,15 @@ class Change(_Question):
         fits = np.take_along_axis(allowed, winners[:, :, None], axis=2)[:, :, 0].all(axis=1)
         for box in np.flatnonzero(~(holds & fits)):
             step = int(apart[box].argmax())
+            # A pair violates the claim alone; that it holds needs every step.
+            steps = np.arange(self.space.steps) if holds[box] else np.arange(step, step + 2)
             allowed[box] = True
-            allowed[box, step : step + 2] = False
-            places = np.arange(step, step + 2)
-            allowed[box, places, winners[box, places]] = True
+            allowed[box, steps] = False
+            allowed[box, steps, winners[box, steps]] = True
         return holds, *self.allowed(winners, allowed)
 
     def violated(self, points: Array) -> Flags:
-        """See `search.Question`."""
+        """Returns where the policy's own actions change by more than `most`."""
         apart = np.abs(np.diff(self.actions(points, self.number), axis=1))
         return np.any(apart > self.most + 1e-6 * (1 + abs(self.most)), axis=1)
 
@@ -201,8 +202,8 @@ class Change(_Question):
 class Monotone(_Question):
     """Claim that the last action never rises (`sign` 1) or never falls (-1) where parameters rise together.
 
-    `direction` says which; a point is the start of a move to the box's end. What is bounded is the derivative. Rounding
-    moves an action by less than `within`, which a violation must exceed.
+    `direction` says which; each moves by the same share of its own range. A point is the start of a move to the box's
+    end. What is bounded is the derivative. Rounding moves an action by less than `within`; a violation must exceed it.
     """
 
     direction: Array = field(default_factory=lambda: np.zeros(0))
@@ -227,19 +228,16 @@ class Monotone(_Question):
         self.network, self.output = network, network.affine([(slopes, self.sign * unit)])
 
     def rows(self, outputs: Array) -> tuple[Flags, Array, Array]:
-        """See `search.Question`. Of discrete actions, that neighbours' logits draw apart is a sufficient condition."""
+        """Returns the slopes, all of which have to be at most 0.
+
+        For discrete actions that is sufficient. A slope above 0 violates nothing: the action may rise by `within`.
+        """
         count, size = outputs.shape
-        holds = np.all(outputs <= 0, axis=1)
-        rows = np.broadcast_to(np.eye(size), (count, size, size)).copy()
-        offset = np.zeros((count, size))
-        if size == 1:
-            rows[~holds], offset[~holds] = -1, _STRICT
-        else:
-            holds = np.ones(count, np.bool_)
-        return holds, rows, offset
+        rows = np.broadcast_to(np.eye(size), (count, size, size))
+        return np.ones(count, np.bool_), rows, np.zeros((count, size))
 
     def violated(self, points: Array) -> Flags:
-        """See `search.Question`: tries moves of several lengths from each point."""
+        """Returns from which points a move of one of several lengths violates the claim."""
         found = np.zeros(len(points), np.bool_)
         before = self.actions(points, self.number)[:, -1]
         for share in (1.0, 0.25, 0.05):
@@ -248,5 +246,10 @@ class Monotone(_Question):
         return found
 
     def moved(self, points: Array, share: float) -> Array:
-        """Returns points with the signal moved this share of the way to its largest value."""
-        return points + self.direction * share * (self.space.high - points)
+        """Returns points moved along the proof's direction, this share of the way to the end of the box."""
+        sides = self.direction * (self.space.high - self.space.low)
+        moving = sides > 0
+        if not moving.any():
+            return points
+        room = np.min((self.space.high - points)[:, moving] / sides[moving], axis=1, keepdims=True)
+        return np.minimum(points + share * np.maximum(room, 0.0) * sides, self.space.high)

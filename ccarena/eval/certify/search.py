@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -11,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ccarena.errors import PolicyError
 from ccarena.eval.certify.bounds import forwards
 from ccarena.eval.certify.network import Network
 from ccarena.eval.certify.spaces import Space
@@ -19,11 +18,15 @@ __all__ = ["Found", "Question", "decide"]
 
 Array = NDArray[Any]
 CHUNK = 256
-"""Boxes that are bounded together."""
+"""Most boxes that are bounded together."""
+_CHUNKS = 2
+"""Chunks in one round, on a thread each: as many on every machine, so that all have the same answer."""
 SAMPLES = 4096
 """Points that are tried before anything is bounded."""
-SLIVER = 1e-12
-"""Share of the volume below which a box is not split."""
+SLIVER = 2.0**-40
+"""Share of the space's side below which no side of a box is split."""
+MOST_BYTES = 200_000_000
+"""Memory for the bounds of the boxes of one chunk."""
 _SAFE = 1e-9
 """Distance of a cut from where a bound says the claim becomes certain, in half sides of the box."""
 
@@ -57,6 +60,8 @@ class Found:
     undecided: float = 1.0
     boxes: int = 0
     """Number of boxes that were bounded."""
+    left: int = 0
+    """Number of boxes on which neither is proved; their volume may be too small for a float."""
     point: Array | None = None
     """Point at which the policy violates the claim."""
 
@@ -68,15 +73,16 @@ def decide(question: Question, most_boxes: int, enough: float, seed: int = 0) ->
     """
     space, found, rng = question.space, Found(), np.random.default_rng(seed)
     _try(question, found, space.sample(rng, SAMPLES))
-    low, high, volume = space.low[None], space.high[None], np.ones(1)
-    threads = max(1, min(2, os.cpu_count() or 1))
-    with ThreadPoolExecutor(threads) as pool:
+    low, high, volume = space.low[None], space.high[None], np.zeros(1)
+    chunk = _chunk(question)
+    with ThreadPoolExecutor(_CHUNKS) as pool:
         while len(low) and found.boxes < most_boxes:
-            if found.point is not None and volume.sum() <= enough:
+            if found.point is not None and np.exp2(volume).sum() <= enough:
                 break
             order = np.argsort(-volume, kind="stable")
-            taken, rest = order[: CHUNK * threads], order[CHUNK * threads :]
-            chunks = [(question, low[part], high[part], volume[part]) for part in _parts(taken)]
+            taken, rest = order[: CHUNK * _CHUNKS], order[CHUNK * _CHUNKS :]
+            parts = [taken[start : start + chunk] for start in range(0, len(taken), chunk)]
+            chunks = [(question, low[part], high[part], volume[part]) for part in parts]
             answers = list(pool.map(lambda chunk: _bound(*chunk), chunks))
             found.boxes += len(taken)
             found.holds += sum(answer.holds for answer in answers)
@@ -86,16 +92,22 @@ def decide(question: Question, most_boxes: int, enough: float, seed: int = 0) ->
             low = np.concatenate([low[rest], *(answer.low for answer in answers)])
             high = np.concatenate([high[rest], *(answer.high for answer in answers)])
             volume = np.concatenate([volume[rest], *(answer.volume for answer in answers)])
-            if len(volume) and volume.max() < SLIVER:
+            if np.all(high - low <= SLIVER * (space.high - space.low)):
                 break
-    # Exactly 0 if no box is left: sums of shares are rounded.
-    found.undecided = float(volume.sum()) if len(low) else 0.0
+    found.left, found.undecided = len(low), float(np.exp2(volume).sum())
     return found
 
 
-def _parts(taken: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
-    for start in range(0, len(taken), CHUNK):
-        yield taken[start : start + CHUNK]
+def _chunk(question: Question) -> int:
+    """Returns how many boxes fit into the memory of a chunk. Raises PolicyError if not one does."""
+    network = question.network
+    size = 8 * sum(network.sizes) * (network.parameters + network.sizes[question.output])
+    if size > MOST_BYTES:
+        raise PolicyError(
+            f"bounds of one box take {size / 1e6:,.0f} MB; expected at most {MOST_BYTES / 1e6:,.0f}: certify fewer "
+            "steps, `steady: true`, or a smaller network"
+        )
+    return min(CHUNK, MOST_BYTES // size)
 
 
 def _try(question: Question, found: Found, points: Array) -> None:
@@ -112,6 +124,7 @@ class _Answer:
     low: Array
     high: Array
     volume: Array
+    """Share of the space's volume of each box, as its binary logarithm: it may be too small for a float."""
     holds: float
     violated: float
     suspects: Array
@@ -122,19 +135,23 @@ def _bound(question: Question, low: Array, high: Array, volume: Array) -> _Answe
     centres, widths = (low + high) / 2, (high - low) / 2
     outputs = question.network.evaluate(centres)[question.output]
     sides, rows, offset = question.rows(outputs)
-    linear = forwards(question.network, low, high).backwards(question.output, rows, offset)
+    forms = forwards(question.network, low, high)
+    linear = forms.backwards(question.output, rows, offset)
     reach = np.abs(linear.slopes).sum(axis=2)
-    certain = (linear.centre + reach + linear.radius <= 0).all(axis=1)
+    shown = (linear.centre + reach + linear.radius <= 0) | (forms.greatest(question.output, rows) + offset <= 0)
+    certain = shown.all(axis=1)
     first, last = _hull(linear.centre + linear.radius, linear.slopes, reach)
     first, last = np.where(widths > 0, first, -1.0), np.where(widths > 0, last, 1.0)
-    kept = np.prod((last - first) / 2, axis=1)
-    kept = np.where(certain | (last < first).any(axis=1), 0.0, np.minimum(kept, 1.0))
-    decided = volume * (1 - kept)
-    left = kept > 0
+    left = ~(certain | (last < first).any(axis=1))
+    with np.errstate(divide="ignore"):
+        kept = np.minimum(np.log2(np.maximum(last - first, 0.0) / 2).sum(axis=1), 0.0)
+    decided = np.exp2(volume) * np.where(left, 1 - np.exp2(kept), 1.0)
     suspects = np.concatenate([centres[~sides], _worst(linear.slopes, centres, widths)[left & sides]])
-    low, high = (centres + first * widths)[left], (centres + last * widths)[left]
-    volume, kept, blame = (volume * kept)[left], kept[left], linear.blame[left] * ((last - first) / 2)[left]
-    parts = _halves(low, high, volume, blame, kept > 0.5)
+    # A side that is not cut keeps its ends: neighbours must touch.
+    low = np.where(first > -1, np.maximum(low, centres + first * widths), low)[left]
+    high = np.where(last < 1, np.minimum(high, centres + last * widths), high)[left]
+    volume, kept, blame = (volume + kept)[left], kept[left], linear.blame[left] * ((last - first) / 2)[left]
+    parts = _halves(low, high, volume, blame, kept > -1)
     return _Answer(*parts, float(decided[sides].sum()), float(decided[~sides].sum()), suspects)
 
 
@@ -143,15 +160,15 @@ def _hull(level: Array, slopes: Array, reach: Array) -> tuple[Array, Array]:
 
     Where row r may be positive, slopes_r t >= -level_r; with the other directions at their best, that bounds each t_k.
     """
-    possible = level + reach > 0
+    possible = ~(level + reach <= 0)
     others = reach[:, :, None] - np.abs(slopes)
     with np.errstate(divide="ignore", invalid="ignore"):
         bound = (-level[:, :, None] - others) / slopes
     steep = np.abs(slopes) > 1e-300
     least = np.where(steep & (slopes > 0), bound - _SAFE, -1.0)
     greatest = np.where(steep & (slopes < 0), bound + _SAFE, 1.0)
-    least = np.where(possible[:, :, None], np.maximum(least, -1.0), 1.0)
-    greatest = np.where(possible[:, :, None], np.minimum(greatest, 1.0), -1.0)
+    least = np.where(possible[:, :, None], np.fmax(least, -1.0), 1.0)
+    greatest = np.where(possible[:, :, None], np.fmin(greatest, 1.0), -1.0)
     return least.min(axis=1), greatest.max(axis=1)
 
 
@@ -172,5 +189,5 @@ def _halves(
     other[np.arange(len(rows)), side[rows]] = middle
     first = high.copy()
     first[rows, side[rows]] = middle
-    volume = np.where(split, volume / 2, volume)
+    volume = np.where(split, volume - 1, volume)
     return np.concatenate([low, other]), np.concatenate([first, high[rows]]), np.concatenate([volume, volume[rows]])

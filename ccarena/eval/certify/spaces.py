@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,7 +49,3 @@ class Space:
         points = rng.uniform(self.low, self.high, (count, len(self.low)))
         at_end = rng.integers(0, 6, points.shape)
         return np.where(at_end == 0, self.low, np.where(at_end == 1, self.high, points))
-
-    def places(self, names: Sequence[str]) -> Array:
-        """Returns 1 for each parameter that is one of `names`, else 0."""
-        return np.array([float(name in names) for name in self.names])
