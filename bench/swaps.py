@@ -88,7 +88,16 @@ class Traffic:
             return 0
 
     def _read(self, k: int) -> int:
-        return len(self.pairs[k][1].recv(1 << 20))
+        data = self.pairs[k][1].recv(1 << 20)
+        if not data:
+            raise ConnectionError("closed by the other end")
+        return len(data)
+
+    def end(self) -> None:
+        """Ends all arrivals now, so that a connection which stays silent until the end is stalled."""
+        now_s = time.monotonic()
+        for each in self.arrivals:
+            each.append(now_s)
 
     def close(self) -> None:
         for pair in self.pairs:
@@ -151,6 +160,7 @@ def swaps(rounds: int, seed: int = 1) -> int:
         time.sleep(2 * RTO_S)
         traffic.stop.set()
         thread.join()
+        traffic.end()
         (loaded,) = policies.stats(NAME)
         traffic.close()
         with suppress(MachineError):
@@ -180,8 +190,11 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=1000, metavar="N", help="number of steps (1000)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the steps (1)")
     args = parser.parse_args()
-    if os.geteuid() or policies.stats() or bridge.status() is not None:
-        print("swaps needs root, and nothing loaded: something is attached, or you are not root", file=sys.stderr)
+    if os.geteuid():
+        print("swaps: you are not root; run it with sudo", file=sys.stderr)
+        return 1
+    if policies.stats() or bridge.status() is not None:
+        print("swaps: something is attached; `ccarena kernel detach` first", file=sys.stderr)
         return 1
     return min(swaps(args.rounds, args.seed), 1)
 

@@ -42,26 +42,30 @@ class Report:
     """Comparison of a policy's connections with the control's."""
 
     name: str
+    generation: int
+    """Number of the policy, as `ccarena kernel stats` prints it."""
     policy: int
-    """Number of connections that the policy had, those included that the guard took from it."""
+    """Number of connections that the policy had, those included that were handed back to CUBIC."""
     handed_back: int
-    """Number of these that the guard took."""
+    """Number of these."""
     control: int
     """Number of connections that CUBIC had beside them."""
     figures: tuple[Compared, ...]
 
 
-def report(name: str, records: Sequence[Connection]) -> Report:
-    """Compares the connections of `records` (`connections`) that carried data.
+def report(name: str, records: Sequence[Connection], generation: int) -> Report:
+    """Compares connections of policy number `generation` with CUBIC's of the same time.
 
-    A connection that the guard took counts for the policy: leaving it out would hide the policy's worst cases. A
-    connection that changed sides counts on each side with its part there.
+    Takes `records` (`connections`) with data to send, also those of which nothing arrived. A connection that was handed
+    back to CUBIC counts for the policy: leaving either out would hide the policy's worst cases. A connection that
+    changed sides counts on each side with its part there.
     """
+    records = [each for each in records if each.generation == generation]
     policy = _united(records, ("policy", "handed_back"))
     control = _united(records, ("control",))
     handed_back = {c.connection for c in records if c.ended == "guard"} & {c.connection for c in policy}
     figures = tuple(_compare(figure, *about, policy, control) for figure, about in FIGURES.items())
-    return Report(name, len(policy), len(handed_back), len(control), figures)
+    return Report(name, generation, len(policy), len(handed_back), len(control), figures)
 
 
 def _compare(
@@ -81,10 +85,10 @@ def _compare(
 
 
 def _united(records: Sequence[Connection], roles: Sequence[str]) -> list[Connection]:
-    """Returns the connections with data under `roles`, the records of one connection added up."""
+    """Returns the connections with data on the way under `roles`, the records of one connection added up."""
     united: dict[int, Connection] = {}
     for record in records:
-        if record.role in roles and record.acked_bytes:
+        if record.role in roles and record.busy_s > 0:
             before = united.get(record.connection)
             united[record.connection] = record if before is None else _added(before, record)
     return list(united.values())

@@ -5,14 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from ccarena.cc_kernel_bridge import policies
 from ccarena.cc_kernel_bridge.policies import Loaded
 from ccarena.errors import CcarenaError, MachineError, RunnerError
 
-__all__ = ["Connection", "connections", "follow", "prometheus", "serve_text"]
+__all__ = ["Connection", "connections", "follow", "open_connections", "prometheus", "serve_text"]
+
+_NO_RECORD = 2**64 - 1
+"""Number that no record has, since they are counted from 1."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +28,10 @@ class Connection:
     """Number of the connection under this name, in the order of opening."""
     role: str
     """Mover of the window: `policy`; `shadow` (the policy decides, CUBIC acts); `control` (CUBIC, to compare with);
-    `apart` (CUBIC, not compared); `handed_back` (CUBIC, since the guard took the connection)."""
+    `apart` (CUBIC, not compared); `handed_back` (CUBIC, since too many decisions in a row tripped)."""
     ended: str | None
-    """Reason for the end: `closed`, `moved` (another role), `replaced` (another policy) or `guard`; None if open."""
+    """Reason for the end: `closed` (or another congestion control was chosen), `moved` (another role), `replaced`
+    (another policy) or `guard` (handed back to CUBIC); None if open."""
     generation: int
     """Number of the policy, as `ccarena kernel stats` prints it."""
     local: str
@@ -40,7 +44,7 @@ class Connection:
     sent_bytes: int
     retransmitted_bytes: int
     throughput_mbps: float | None
-    """Acknowledged bytes by busy time; None if nothing was sent."""
+    """Acknowledged bytes by busy time; None if nothing was on the way."""
     rtt_ms: float | None
     """Mean of the RTT samples; None without one."""
     rtt_samples: int
@@ -75,6 +79,11 @@ def connections(name: str, after: int = 0) -> list[Connection]:
     return [_connection(name, found) for found in policies.records(name, after)]
 
 
+def open_connections(name: str) -> list[Connection]:
+    """Returns the open connections of the policy `name`. Raises as `connections`."""
+    return connections(name, _NO_RECORD)
+
+
 def follow(name: str, every_s: float) -> Iterator[list[Connection]]:
     """Yields the open connections of the policy `name` every `every_s` seconds, and those ended since. Ends never."""
     last = 0
@@ -97,7 +106,7 @@ def _connection(name: str, found: dict[str, Any]) -> Connection:
             **{key: found[key] for key in same},
             seconds=(found["now_ns"] - found["begun_ns"]) / 1e9,
             busy_s=found["busy_ns"] / 1e9,
-            throughput_mbps=_ratio(found["acked_bytes"] * 8e3, found["busy_ns"]) if found["acked_bytes"] else None,
+            throughput_mbps=_ratio(found["acked_bytes"] * 8e3, found["busy_ns"]),
             rtt_ms=_ratio(found["rtt_us"] / 1e3, found["rtt_count"]),
             rtt_samples=found["rtt_count"],
             rtt_min_ms=found["rtt_min_us"] / 1e3 if found["rtt_count"] else None,
@@ -126,7 +135,7 @@ _OF_POLICIES = (
     ("clamps_total", "counter", "Decisions with a clipped observation.", "clamps"),
     ("held_total", "counter", "Decisions whose action was held back.", "held"),
     ("missed_total", "counter", "Decisions without a buffer; the previous action stayed in force.", "missed"),
-    ("handed_back_total", "counter", "Connections that the guard handed back to CUBIC.", "handed_back"),
+    ("handed_back_total", "counter", "Connections that were handed back to CUBIC.", "handed_back"),
     ("compared_total", "counter", "Decisions in shadow mode that were compared with CUBIC.", "compared"),
     ("agreed_total", "counter", "Of these, decisions within 10 % of CUBIC's rate.", "agreed"),
 )
@@ -168,6 +177,8 @@ def serve_text(address: str, port: int, text: Callable[[], str]) -> None:
     """Serves `text()` at `/metrics` over HTTP, until interrupted. Raises MachineError if it cannot listen there."""
 
     class Answer(BaseHTTPRequestHandler):
+        timeout = 10  # seconds; a client that sends nothing keeps a thread no longer
+
         def do_GET(self) -> None:
             known = self.path == "/metrics"
             try:
@@ -183,7 +194,7 @@ def serve_text(address: str, port: int, text: Callable[[], str]) -> None:
             """Logs nothing."""
 
     try:
-        server = HTTPServer((address, port), Answer)
+        server = ThreadingHTTPServer((address, port), Answer)
     except OSError as error:
         raise MachineError(f"cannot listen at {address}:{port}: {error.strerror or error}") from error
     with server:

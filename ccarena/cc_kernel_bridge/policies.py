@@ -50,7 +50,7 @@ class Loaded:
     to: str | None
     """Prefix of the remote addresses that get the policy; None for any."""
     guard: int
-    """Decisions in a row, outside the range in training or clipped, that hand a connection to CUBIC; 0: none do."""
+    """Decisions in a row, outside the guard's box or training, that hand a connection to CUBIC; 0: none do."""
     option: bool
     """Sockets write, read and echo ACCT's TCP option."""
     age_s: float
@@ -71,7 +71,7 @@ class Loaded:
     missed: int
     """Number of decisions for which the CPU had no buffer left; the previous action stayed in force."""
     handed_back: int
-    """Number of connections that the guard took from the policy."""
+    """Number of connections that were handed back to CUBIC."""
     compared: int
     """Number of decisions in shadow mode that were compared with CUBIC."""
     agreed: int
@@ -138,8 +138,8 @@ def load(
         desired_mbps: the rate that they ask for (None: 10,000).
         params: run-time parameters of the spec.
         shadow: the policy decides, and CUBIC acts.
-        guard: decisions in a row, outside the range in training or clipped, after which CUBIC takes a connection over
-            (None: 32, or the loaded policy's; 0: never).
+        guard: decisions in a row, outside the box of the policy's guard or the range in training, after which CUBIC
+            takes a connection over (None: 32, or what is in force for a loaded name; 0: never).
 
     Raises PolicyError for a file that is no policy. Raises MachineError: no root, a kernel that cannot, a spec that
     cannot run in the kernel, or a policy of another scheme. The loaded policy then stays.
@@ -166,7 +166,7 @@ def canary(
     Arguments:
         cgroup: only sockets that were made in this cgroup (version 2).
         to: only connections to this prefix of addresses.
-        guard: as of `load`.
+        guard: as of `load` (None: what is in force).
 
     Raises MachineError if it is not loaded, or for a share, cgroup or prefix that is none.
     """
@@ -179,7 +179,8 @@ def canary(
 def rollback(name: str) -> Loaded:
     """Returns the name to the policy before; open sockets follow at the end of their next period.
 
-    A second call returns to the present one. Raises MachineError if it is not loaded, or has had one policy only.
+    Shadow mode, share and guard stay as they are. A second call returns to the present one. Raises MachineError if it
+    is not loaded, or has had one policy only.
     """
     return _loaded(_read(ask("rollback", name)))
 

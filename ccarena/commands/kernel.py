@@ -15,8 +15,9 @@ from typing import Any, NoReturn
 
 from ccarena.cc_kernel_bridge import bridge, policies
 from ccarena.cc_kernel_bridge.canary import Report, report
-from ccarena.cc_kernel_bridge.connections import connections, follow, prometheus, serve_text
+from ccarena.cc_kernel_bridge.connections import connections, follow, open_connections, prometheus, serve_text
 from ccarena.core.arguments import refuse
+from ccarena.core.plain_data import plain
 from ccarena.core.programs import find
 from ccarena.core.terminal import print_table
 from ccarena.errors import ConfigError
@@ -24,7 +25,7 @@ from ccarena.eval.measure.sample import Interval
 
 __all__ = ["add_parser", "run"]
 
-GUARD = "decisions in a row, outside the range in training or clipped, that hand a connection to CUBIC; 0: never (32)"
+GUARD = "decisions in a row outside the guard's box or the range of training that hand a connection to CUBIC; 0: never"
 
 
 def add_parser(subparsers: Any, **kwargs: Any) -> None:
@@ -81,14 +82,14 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     load.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="a run-time parameter")
 
     load.add_argument("--shadow", action="store_true", help="the policy decides, and CUBIC acts: `stats` compares them")
-    load.add_argument("--guard", type=int, metavar="N", help=GUARD)
+    load.add_argument("--guard", type=int, metavar="N", help=GUARD + " (32, or what is in force)")
 
     canary = commands.add_parser("canary", help="give a loaded policy a share of connections; CUBIC runs the others")
     canary.add_argument("name", metavar="NAME", help="the congestion control")
     canary.add_argument("--share", type=float, required=True, metavar="S", help="0 to 1; 1: all, 0: none")
     canary.add_argument("--cgroup", type=Path, metavar="DIR", help="only sockets made in this cgroup (any)")
     canary.add_argument("--to", metavar="PREFIX", help="only connections to these addresses, such as 10.0.0.0/8 (any)")
-    canary.add_argument("--guard", type=int, metavar="N", help=GUARD)
+    canary.add_argument("--guard", type=int, metavar="N", help=GUARD + " (what is in force)")
 
     report = commands.add_parser("report", help="compare the policy's connections with CUBIC's, with intervals")
     report.add_argument("name", metavar="NAME", help="the congestion control")
@@ -172,9 +173,9 @@ def run(args: argparse.Namespace) -> int:
         print(f"{loaded.name}: {loaded.traffic}; open connections follow at their next acknowledgement")
     elif args.what == "rollback":
         loaded = policies.rollback(args.name)
-        print(f"{loaded.name}: policy {loaded.policy} ({loaded.sha256[:12]}) is in force again")
+        print(f"{loaded.name}: policy {loaded.policy} ({loaded.sha256[:12]}) is in force again; {loaded.traffic}")
     elif args.what == "report":
-        _print_report(report(args.name, connections(args.name)), args.json)
+        _report(args.name, args.json)
     elif args.what == "connections":
         _print_connections(args.name, args.follow)
     elif args.what == "weight":
@@ -221,6 +222,7 @@ def _load(args: argparse.Namespace) -> None:
     )
     if loaded.generation > 1:
         print(f"{loaded.name}: replaced; {loaded.sockets} open sockets follow at the end of their next period")
+        print(f"{loaded.name}: {loaded.traffic}")
     else:
         print(f"{loaded.name}: loaded; sockets choose it with TCP_CONGESTION, as `iperf3 -C {loaded.name}` does")
 
@@ -244,7 +246,7 @@ def _print_stats(found: list[policies.Loaded], as_json: bool) -> None:
         "policies in the kernel",
         [
             *("name", "policy", "traffic", "sockets", "decisions", "ns per decision", "clamps", "outside", "held"),
-            *("handed_back", "agreement", "cases or zones"),
+            *("missed", "handed_back", "agreement", "cases or zones"),
         ],
         [
             [
@@ -257,6 +259,7 @@ def _print_stats(found: list[policies.Loaded], as_json: bool) -> None:
                 f"{loaded.clamps}",
                 f"{loaded.outside}",
                 f"{loaded.held}",
+                f"{loaded.missed}",
                 f"{loaded.handed_back}",
                 "–" if loaded.agreement is None else f"{100 * loaded.agreement:.0f} %",
                 ", ".join(f"{name} {100 * share:.0f} %" for name, share in (loaded.cases or loaded.zones).items()),
@@ -267,13 +270,19 @@ def _print_stats(found: list[policies.Loaded], as_json: bool) -> None:
     )
 
 
-def _print_report(found: Report, as_json: bool) -> None:
+def _report(name: str, as_json: bool) -> None:
+    (loaded,) = policies.stats(name)
+    found = report(name, connections(name), loaded.generation)
     if as_json:
-        print(json.dumps(asdict(found)))
-        return
+        print(json.dumps(plain(asdict(found))))
+    else:
+        _print_report(found)
+
+
+def _print_report(found: Report) -> None:
     print(
-        f"{found.name}: {found.policy} connections with the policy ({found.handed_back} taken by the guard), "
-        f"{found.control} with CUBIC"
+        f"{found.name}, policy number {found.generation}: {found.policy} connections with the policy "
+        f"({found.handed_back} handed back), {found.control} with CUBIC"
     )
     rows = [
         [each.title, _interval(each.policy), _interval(each.control), _interval(each.difference), each.verdict]
@@ -314,7 +323,7 @@ def _stats(args: argparse.Namespace) -> None:
 
 def _metrics(name: str | None) -> str:
     loaded = policies.stats(name)
-    return prometheus(loaded, [each for one in loaded for each in connections(one.name)])
+    return prometheus(loaded, [each for one in loaded for each in open_connections(one.name)])
 
 
 def _weight(text: str) -> float | None:

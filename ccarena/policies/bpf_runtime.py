@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,8 @@ class BpfRuntime:
         self._outputs, self._state = integer.output[1], integer.state
         with scratch() as folder:
             file = folder / "policy.safetensors"
-            policy.save(file)
+            # The network alone is compared with other runtimes, which answer without a guard.
+            replace(policy, guard={}).save(file)
             command = [str(find("ccarena-kernel")), "replay", str(file)]
             pipe = subprocess.PIPE
             self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)

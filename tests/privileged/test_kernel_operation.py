@@ -119,7 +119,7 @@ def test_a_share_of_connections_gets_the_policy_and_the_report_compares() -> Non
         for pair in made:
             pair.send(64)
         assert {each.role for each in living().values()} == {"control"}
-    found = report(NAME, connections(NAME))
+    found = report(NAME, connections(NAME), 1)
     assert (found.policy, found.control, found.handed_back) == (len(more), 40, 0)
     throughput, rtt, retransmitted = found.figures
     assert throughput.policy.mean > 0 and throughput.difference.low < throughput.difference.high
@@ -145,7 +145,7 @@ def test_a_prefix_and_a_cgroup_choose_connections() -> None:
         for pair in made:
             pair.send()
         assert {each.role for each in living().values()} == {"policy"}
-    assert report(NAME, connections(NAME)).policy == 2
+    assert report(NAME, connections(NAME), 1).policy == 2
 
 
 def elsewhere(tmp_path: Path) -> str:
@@ -169,16 +169,48 @@ def test_the_guard_hands_a_connection_back_once_until_another_policy(
         (handed,) = [each for each in connections(NAME) if each.ended == "guard"]
         assert (handed.outside, handed.decisions, handed.local) == (4, 4, pair.local)
         assert policies.stats(NAME)[0].handed_back == 1
-        assert report(NAME, connections(NAME)).handed_back == 1
+        assert report(NAME, connections(NAME), 1).handed_back == 1
         # The operator's change keeps it with CUBIC; another policy begins anew.
-        policies.canary(NAME, 1, guard=0)
-        pair.send()
-        assert living()[pair.local].role == "handed_back"
+        for share in (0, 1):
+            policies.canary(NAME, share, guard=0)
+            pair.send()
+            assert living()[pair.local].role == "handed_back"
         policies.load("acct", NAME)
         pair.send()
         assert living()[pair.local].role == "policy"
     assert cli.main(["kernel", "report", NAME]) == 0
-    assert "1 connections with the policy (1 taken by the guard), 0 with CUBIC" in capsys.readouterr().out
+    assert "policy number 2: 1 connections with the policy (0 handed back), 0 with CUBIC" in capsys.readouterr().out
+    assert report(NAME, connections(NAME), 1).handed_back == 1
+
+
+def test_a_shadow_keeps_its_connections_whatever_they_show(tmp_path: Path) -> None:
+    policies.load(elsewhere(tmp_path), NAME, shadow=True, guard=4)
+    with pairs(1) as (pair,):
+        for _ in range(20):
+            pair.send()
+        found = living()[pair.local]
+        assert found.role == "shadow" and found.outside == found.decisions > 4
+        policies.canary(NAME, 1)
+        for _ in range(20):
+            pair.send()
+        assert living()[pair.local].role == "handed_back"
+    assert policies.stats(NAME)[0].handed_back == 1
+
+
+def test_records_of_cubic_end_with_the_policy_beside_them_too() -> None:
+    policies.load("acct", NAME, guard=0)
+    policies.canary(NAME, 0)
+    with pairs(1) as (pair,):
+        pair.send()
+        policies.load("acct", NAME, desired_mbps=5000)
+        for _ in range(5):
+            pair.send()
+        (old,) = [each for each in connections(NAME) if each.local == pair.local and each.ended]
+        now = living()[pair.local]
+        assert (old.role, old.generation, old.ended) == ("control", 1, "replaced")
+        assert (now.role, now.generation) == ("control", 2)
+    found = report(NAME, connections(NAME), 2)
+    assert (found.policy, found.control) == (0, 1)
 
 
 def test_rollback_returns_to_the_policy_before_and_sockets_follow(capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,14 +46,14 @@ weight   sets or takes back the weight of attached sockets of the weighted conge
          cgroup (its inode) or socket cookie, else of all that have none
 daemon   the bridge daemon: drives the sockets that have chosen ccarena, until SIGINT or SIGTERM; there is one
 load     makes a policy (an artifact, or an image that `ccarena export --to kernel` wrote) a congestion control NAME
-         that thinks in the kernel, until unload or detach; where NAME is loaded, its sockets follow the new policy;
-         with --shadow it decides, and CUBIC acts; after N decisions in a row outside of training or clipped (32; 0: never)
-         CUBIC takes a connection over
-canary   gives the policy the part S of connections, by hash, of those that were made in the cgroup DIR or go to
-         PREFIX; CUBIC has the others, and compares
-rollback takes the policy that NAME had before
+         in the kernel, until unload or detach; where NAME is loaded, its sockets follow the new policy; with --shadow
+         it decides, and CUBIC acts; after N decisions in a row outside the guard's box or the range of training (32;
+         0: never) CUBIC takes a connection over
+canary   gives the policy S of the connections, by hash: of those made in the cgroup DIR, of those to PREFIX; CUBIC
+         runs the others
+rollback returns NAME to the policy before
 connections  every connection that lives, and those that have ended (after RECORD), as lines of JSON
-unload   takes the policy NAME back, or all
+unload   unloads the policy NAME, or all
 stats    what policies in the kernel have decided, as JSON
 image    writes a policy's image to the file OUT
 replay   decisions on raw observations from standard input, without a socket

@@ -245,7 +245,7 @@ pub(crate) fn attach_struct_ops(
     map: &'static str,
     name: &str,
 ) -> Result<(String, Link), KernelError> {
-    let missing = KernelError::Missing { object: "object", part: map };
+    let missing = KernelError::Missing { object: "BPF object", part: map };
     let mut map = object.maps_mut().find(|m| m.name() == map).ok_or(missing)?;
     match map.attach_struct_ops() {
         Ok(link) => Ok((name.into(), link)),
@@ -257,9 +257,9 @@ pub(crate) fn attach_struct_ops(
 /// The program `name` lists the sockets in `map` when its link is read.
 pub(crate) fn attach_list(object: &Object, name: &'static str, map: &'static str) -> Result<Link, KernelError> {
     let program = object.progs_mut().find(|p| p.name() == name);
-    let program = program.ok_or(KernelError::Missing { object: "object", part: name })?;
+    let program = program.ok_or(KernelError::Missing { object: "BPF object", part: name })?;
     let link = program.attach_iter(handle(object, map)?.as_fd());
-    link.map_err(|e| KernelError::Attach { name: "the list of flows".into(), reason: format!("{e:#}") })
+    link.map_err(|e| KernelError::Attach { name: format!("the list {name}"), reason: format!("{e:#}") })
 }
 
 /// Attaches the option to the requested cgroup, or to this process's, which covers the sockets that its threads make.
@@ -269,7 +269,7 @@ pub(crate) fn attach_option(object: &Object, option: &TcpOption) -> Result<(Stri
         return Err(KernelError::NoCgroup(path));
     }
     let cgroup = File::open(&path).map_err(|source| KernelError::Cgroup { path, source })?;
-    let missing = KernelError::Missing { object: "bridge", part: "option" };
+    let missing = KernelError::Missing { object: "BPF object", part: "option" };
     let program = object.progs_mut().find(|p| p.name() == "option").ok_or(missing)?;
     let link = program.attach_cgroup(cgroup.as_raw_fd());
     let attach_error = |e| KernelError::Attach { name: "the TCP option".into(), reason: format!("{e:#}") };
@@ -277,6 +277,7 @@ pub(crate) fn attach_option(object: &Object, option: &TcpOption) -> Result<(Stri
 }
 
 pub(crate) fn handle(object: &Object, name: &'static str) -> Result<MapHandle, KernelError> {
-    let map = object.maps().find(|m| m.name() == name).ok_or(KernelError::Missing { object: "object", part: name })?;
+    let map =
+        object.maps().find(|m| m.name() == name).ok_or(KernelError::Missing { object: "BPF object", part: name })?;
     MapHandle::try_from(&map).map_err(|e| map_error("open", name, &e))
 }

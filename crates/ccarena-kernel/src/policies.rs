@@ -1,5 +1,5 @@
-//! Policies that think in the kernel: each a congestion control of its own, pinned, whose policy is a map that another one
-//! can replace while sockets live.
+//! Policies in the kernel: each a congestion control of its own, pinned, whose policy is a map. Another map can replace it
+//! while sockets live.
 //!
 //! They live in a BPF file system at [`PINS`], a folder each; unloading removes it with everything in it.
 
@@ -158,25 +158,34 @@ fn replace(folder: &Path, image: &[u8], about: &About, options: &LoadOptions) ->
     if options.unrestricted || options.option != TcpOption::Off {
         return Err(KernelError::Fixed(options.name.clone()));
     }
-    change(folder, |operation| {
+    let image = program::image_map(image, now.about.generation + 1)?;
+    let settings = |operation: &mut Operation| {
         options.set(operation);
         Ok(())
-    })?;
-    follow(folder, image, now.about.generation)
+    };
+    // No policy that is only to observe acts meanwhile: the shadow begins before the new policy, and ends after the old one.
+    if options.shadow {
+        change(folder, settings)?;
+    }
+    follow(folder, &image, settings)
 }
 
-/// Makes `image` the policy after number `generation`, and keeps the present one for [`rollback`].
-fn follow(folder: &Path, image: &[u8], generation: u64) -> Result<(), KernelError> {
+/// Makes the map `image` the policy, keeps the present one for [`rollback`], and puts `settings` in force.
+fn follow(
+    folder: &Path,
+    image: &MapHandle,
+    settings: impl FnOnce(&mut Operation) -> Result<(), KernelError>,
+) -> Result<(), KernelError> {
     let images = open(folder, IMAGES)?;
     let mut present = program::inner(&images)?;
-    program::put(&images, &program::image_map(image, generation + 1)?)?;
-    // In one step: whoever is killed here leaves one of the two.
+    // The present one is kept first: if this process is killed before `put`, a rollback changes nothing.
     let (kept, fresh) = (folder.join(BEFORE), folder.join("replaced"));
     remove_file(&fresh)?;
     present.pin(&fresh).map_err(|e| map_error("pin", "image", &e))?;
     fs::rename(&fresh, &kept).map_err(file("rename", &fresh))?;
-    // Connections that the guard took from the policy before look again.
-    change(folder, |_| Ok(()))
+    program::put(&images, image)?;
+    // A change of the operation makes all connections look for the new policy, those of CUBIC too.
+    change(folder, settings)
 }
 
 /// Puts another operation in force.
@@ -210,7 +219,7 @@ pub fn operate(name: &str, how: impl FnOnce(&mut Operation) -> Result<(), Kernel
 }
 
 /// The policy called `name` is again the one before; a second time it is again the present one. Sockets that live follow
-/// at the end of their next period.
+/// at the end of their next period. The operation stays: a policy in shadow mode is exchanged in shadow mode.
 ///
 /// # Errors
 /// If it is not loaded, or no policy was before.
@@ -222,7 +231,8 @@ pub fn rollback(name: &str) -> Result<Loaded, KernelError> {
     if now.before.is_none() {
         return Err(KernelError::NothingBefore(name.into()));
     }
-    follow(&folder, &program::image_in(&open(&folder, BEFORE)?)?, now.about.generation)?;
+    let image = program::image_in(&open(&folder, BEFORE)?)?;
+    follow(&folder, &program::image_map(&image, now.about.generation + 1)?, |_| Ok(()))?;
     loaded(&folder)
 }
 
@@ -341,7 +351,8 @@ fn loaded(folder: &Path) -> Result<Loaded, KernelError> {
         true => Some(kernel::about(&program::image_in(&open(folder, BEFORE)?)?).digest),
         false => None,
     };
-    let made = fs::metadata(folder).and_then(|m| m.modified()).map_err(file("look at", folder))?;
+    // The folder itself changes with every replacement.
+    let made = fs::metadata(folder.join(LINK)).and_then(|m| m.modified()).map_err(file("look at", folder))?;
     Ok(Loaded {
         name: folder.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         about: kernel::about(&program::image_in(&program::inner(&images)?)?),

@@ -1,4 +1,4 @@
-//! The commands for policies that think in the kernel.
+//! Commands for policies in the kernel.
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -120,7 +120,7 @@ pub fn unload(words: &[&str]) -> Done {
     Ok(())
 }
 
-/// `canary`: the part of connections that gets the policy.
+/// `canary`: share of connections that get the policy.
 pub fn canary(words: &[&str]) -> Done {
     let [name, words @ ..] = words else { return Err(Failure::Usage("canary: expected the name of a policy".into())) };
     let (mut rest, mut share, mut cgroup, mut remote, mut guard) = (words.iter(), None, None, None, None);

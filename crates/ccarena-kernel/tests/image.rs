@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 
 use ccarena_cc::learned::{actuators, bases, clocks, signals};
 use ccarena_cc::policy::Policy;
-use ccarena_cc::policy::kernel::{self, ImageError, ImageOptions};
+use ccarena_cc::policy::kernel::{self, ImageError, ImageOptions, Known};
 use ccarena_cc::{Backend, Rate};
 use ccarena_kernel::policies::replay::TRIAL_BYTES;
 use common::untrained;
@@ -43,7 +43,6 @@ fn the_header_says_where_things_are() {
     c.push_str("#include \"policy.h\"\n");
     writeln!(c, "_Static_assert(sizeof(struct image) == {}, \"image\");", kernel::BYTES).unwrap();
     writeln!(c, "_Static_assert(sizeof(struct trial) == {TRIAL_BYTES}, \"trial\");").unwrap();
-    writeln!(c, "_Static_assert(sizeof(struct stats) == 26 * 8, \"stats\");").unwrap();
     writeln!(c, "_Static_assert(offsetof(struct image, generation) == {}, \"\");", kernel::GENERATION_AT).unwrap();
     writeln!(c, "_Static_assert(IMAGE_VERSION == {}, \"version\");", kernel::VERSION).unwrap();
     for (field, at) in [
@@ -179,7 +178,7 @@ fn an_image_has_the_guard_of_its_policy() {
     let (low, high) = (kernel::NETWORK_AT + 32, kernel::NETWORK_AT + 36);
     assert_eq!(i32_at(&held, low), 5 * i32_at(&free, low));
     assert_eq!(4 * i32_at(&held, high), i32_at(&free, high));
-    assert!(kernel::about(&held).observed && !kernel::about(&free).observed);
+    assert_eq!((kernel::about(&held).known, kernel::about(&free).known), (Known::Guard, Known::Nothing));
     let observed = kernel::REPORTS_AT + 8 + kernel::COLUMNS * 48;
     let entries = [0, 8, 24].map(|offset| f64_at(&held, observed + offset));
     assert!(entries.iter().zip([1.0, 3.0, 0.5]).all(|(x, y)| (x - y).abs() < 1e-9), "{entries:?}");

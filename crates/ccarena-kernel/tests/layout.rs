@@ -1,5 +1,5 @@
 //! `bpf/intf.h` and `src/intf.rs`, `bpf/operation.h` and `src/policies/operation.rs` lay the same structs out, and number
-//! the same constants.
+//! the same constants. `src/policies/stats.rs` has the counters of `bpf/policy.h`.
 
 use std::env;
 use std::fmt::Write as _;
@@ -9,7 +9,21 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use ccarena_kernel::intf::*;
-use ccarena_kernel::policies::{Connection, Operation};
+use ccarena_kernel::policies::operation::{ENDINGS, RECORDS, ROLES};
+use ccarena_kernel::policies::{Connection, Operation, Stats};
+
+const HEAD: &str = "#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+typedef uint8_t u8;
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef int32_t s32;
+typedef int64_t s64;
+#include \"operation.h\"
+#include \"policy.h\"
+";
 
 /// Static assertions for a struct and its fields, in order.
 macro_rules! assert_struct {
@@ -33,7 +47,7 @@ macro_rules! assert_constants {
 
 #[test]
 fn c_and_rust_agree() {
-    let mut c = String::from("#include <stddef.h>\n#include \"operation.h\"\n");
+    let mut c = String::from(HEAD);
     assert_struct!(c, "event" = Event: cookie sequence now_ns interval_ns acked_bytes lost_bytes rtt_sum_us rate_bytes
         delivered_bytes sent_bytes sent_packets retransmitted_bytes snd_una snd_nxt delivered_packets prior_delivered_packets dropped
         pacing_bytes_per_s idle_ns answer_sequence answered_ns enforced_ns period_ns kind flags acked_packets lost_packets
@@ -49,6 +63,16 @@ fn c_and_rust_agree() {
         sent_bytes retransmitted_bytes rtt_us rtt_count decisions outside clamps held compared agreed policy_kib
         running_kib pacing_bytes_per_s rtt_min_us srtt_us window_packets mss role ended local_address remote_address
         local_port remote_port unused);
+    assert_struct!(c, "stats" = Stats: opened closed periods decisions ns ns_most beyond outside unreported held missed
+        handed_back compared agreed cases zones);
+    writeln!(c, "_Static_assert(ENDED_RECORDS == {RECORDS}, \"records\");").unwrap();
+    for (number, name) in ROLES.iter().enumerate() {
+        writeln!(c, "_Static_assert(ROLE_{} == {number}, \"{name}\");", name.to_uppercase()).unwrap();
+    }
+    for (number, name) in ENDINGS.iter().enumerate() {
+        let name = name.unwrap_or("not");
+        writeln!(c, "_Static_assert(ENDED_{} == {number}, \"{name}\");", name.to_uppercase()).unwrap();
+    }
     assert_constants!(c: ABI EVENT_OPENED EVENT_REPORT EVENT_CLOSED EVENT_LISTED FLAG_EPISODE FLAG_RECOVERY FLAG_TIMEOUT FLAG_ECN
         FLAG_LEFT FLAG_SPURIOUS FLAG_RESTART FLAG_CWND_LIMITED FLAG_APP_LIMITED FLAG_RATE_APP_LIMITED FLAG_FALLBACK
         FLAG_PERIOD FLAG_ASKED FLAG_QUIET BASE_HOLD BASE_CUBIC ANSWER_OWNS_RECOVERY INTERVAL_WINDOW RATE_UNLIMITED);

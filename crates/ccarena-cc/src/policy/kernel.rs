@@ -17,7 +17,6 @@ use super::Policy;
 use super::error::PolicyError;
 use super::guard::Guard;
 use super::integer::Program;
-use super::observed::Observed;
 use crate::backends::{Backend, Unmeasured};
 use crate::build_error::BuildError;
 use crate::learned::actuators::Op;
@@ -98,6 +97,17 @@ pub struct ImageOptions {
     pub reports: bool,
 }
 
+/// Limits of observations that an image holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// None.
+    Nothing = 0,
+    /// The range that training saw.
+    Training = 1,
+    /// The box of the policy's guard.
+    Guard = 2,
+}
+
 /// Description in an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
@@ -119,8 +129,8 @@ pub struct About {
     pub state: usize,
     /// Columns of a report; 0 if decisions are not reported.
     pub reports: usize,
-    /// The box of a guard, or the range of observations that training saw, is known.
-    pub observed: bool,
+    /// Known limits of observations.
+    pub known: Known,
 }
 
 /// Error of an image that cannot be made or read.
@@ -337,12 +347,12 @@ pub fn write(policy: &Policy, options: &ImageOptions) -> Result<Vec<u8>, ImageEr
     w.rows(&held_actions(&interface.actions, policy.guard()), ACTIONS, 8, |w, x| w.raw((*x).into()));
     columns(&mut w, &spec.observe)?;
     w.u32(reports.len());
-    // A guard's box, or else what training saw.
-    let known = policy.guard().map(Guard::observation).or_else(|| policy.observed().map(Observed::bounds));
-    w.u32(known.is_some().into());
+    let guarded = policy.guard().map(|guard| (Known::Guard, guard.observation()));
+    let limits = guarded.or_else(|| policy.observed().map(|seen| (Known::Training, seen.bounds())));
+    w.u32(limits.map_or(Known::Nothing, |(known, _)| known) as usize);
     columns(&mut w, reports)?;
     let unknown = [(f32::NEG_INFINITY, f32::INFINITY); OBSERVATION];
-    w.rows(known.unwrap_or(&unknown), OBSERVATION, 16, |w, (low, high)| {
+    w.rows(limits.map_or(&unknown[..], |(_, limits)| limits), OBSERVATION, 16, |w, (low, high)| {
         w.raw((*low).into());
         w.raw((*high).into());
     });
@@ -527,6 +537,10 @@ pub fn about(bytes: &[u8]) -> About {
         outputs: u32_at(bytes, NETWORK_AT + 24) as usize,
         state: u32_at(bytes, NETWORK_AT + 8) as usize,
         reports: u32_at(bytes, REPORTS_AT) as usize,
-        observed: u32_at(bytes, REPORTS_AT + 4) != 0,
+        known: match u32_at(bytes, REPORTS_AT + 4) {
+            0 => Known::Nothing,
+            2 => Known::Guard,
+            _ => Known::Training,
+        },
     }
 }

@@ -112,17 +112,21 @@ FIXED_FUNCTION u32 learned_end(struct learned *learned FIXED_NONNULL, const stru
 	return asked;
 }
 
-/* What may be said of an observation. */
+/* Flags of an observation. */
 enum {
 	SEEN_BEYOND = 1 << 0,  /* an entry is beyond what the policy admits */
 	SEEN_OUTSIDE = 1 << 1, /* an entry is outside of what training saw */
 };
 
-static FIXED_INLINE u32 is_outside(const struct image *image, u32 at, s64 raw)
+static FIXED_INLINE u32 seen_at(const struct image *image, const struct ccarena_policy *policy, u32 at, s64 raw)
 {
 	const struct image_range *range = &image->observed[at & (IMAGE_OBSERVATION - 1)];
+	u32 entry = CCARENA_AT(at * CCARENA_PER_ENTRY, IMAGE_CONSTANTS);
+	u32 seen = raw < range->low || raw > range->high ? SEEN_OUTSIDE : 0;
 
-	return raw < range->low || raw > range->high ? SEEN_OUTSIDE : 0;
+	if (raw < policy->constants[entry] || raw > policy->constants[entry + 1])
+		seen |= SEEN_BEYOND;
+	return seen;
 }
 
 /* The observation, normalised, and what the policy remembers, into `values`. Returns SEEN_*. */
@@ -138,17 +142,14 @@ static FIXED_INLINE u32 observe(struct learned *learned, const struct image *ima
 		if (column->live) {
 			s64 raw = column_value(learned, m, column);
 
-			seen |= is_outside(image, at, raw);
+			seen |= seen_at(image, policy, at, raw);
 			values[CCARENA_AT(at, IMAGE_VALUES)] = ccarena_normalise(policy, at, raw);
 			continue;
 		}
 		CCARENA_FOR(k, column->length) {
 			s64 raw = learned->history[ring_place(learned, column, k)];
-			u32 entry = CCARENA_AT((at + k) * CCARENA_PER_ENTRY, IMAGE_CONSTANTS);
 
-			if (raw < policy->constants[entry] || raw > policy->constants[entry + 1])
-				seen |= SEEN_BEYOND;
-			seen |= is_outside(image, at + k, raw);
+			seen |= seen_at(image, policy, at + k, raw);
 			values[CCARENA_AT(at + k, IMAGE_VALUES)] = ccarena_normalise(policy, at + k, raw);
 		}
 	}

@@ -166,6 +166,7 @@ static __always_inline void tally_shadow(struct tally *tally, u64 policy, u64 ru
 static __always_inline void describe(struct connection *c, struct tcp_sock *tp, const struct tally *tally, u64 generation,
 				     u32 reason, u64 now)
 {
+	u64 busy_since_ns = *(const volatile u64 *)&tally->busy_since_ns;
 	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
 	struct addresses of;
 	int i;
@@ -175,7 +176,8 @@ static __always_inline void describe(struct connection *c, struct tcp_sock *tp, 
 	c->cookie = sk->__sk_common.skc_cookie.counter;
 	c->begun_ns = tally->begun_ns;
 	c->now_ns = now;
-	c->busy_ns = tally->busy_ns + (tally->busy_since_ns ? now - tally->busy_since_ns : 0);
+	/* Whoever lists a living connection holds no lock of its socket: it may become busy after `now`. */
+	c->busy_ns = tally->busy_ns + (busy_since_ns && busy_since_ns < now ? now - busy_since_ns : 0);
 	c->generation = generation;
 	c->acked_bytes = tp->bytes_acked - tally->acked_before;
 	c->sent_bytes = tp->bytes_sent - tally->sent_before;
@@ -215,7 +217,8 @@ static __always_inline void end_record(struct tally *tally, struct sock *sk, u64
 
 	if (c) {
 		describe(c, tcp_sk(sk), tally, generation, reason, now);
-		*(volatile __u64 *)&c->record = number + 1;
+		/* After all else, on every CPU: an atomic exchange orders both compiler and machine. */
+		__sync_lock_test_and_set(&c->record, number + 1);
 	}
 	begin_record(tally, tcp_sk(sk), now);
 }

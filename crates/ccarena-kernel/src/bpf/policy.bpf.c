@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0) */
-/* A learned congestion control that thinks in the kernel: clock, signals, network, actuator and base, as the image of a
- * policy says (learned.h). Nobody in user space is asked. Another image takes over while sockets live: they see it at the
- * end of their next period.
+/* A learned congestion control in the kernel: clock, signals, network, actuator and base, as the image of a policy says
+ * (learned.h). No decision waits for user space. Another image takes over while sockets live: they see it at the end of
+ * their next period.
  *
  * Through cong_control Linux leaves all of the window to us (window.h), as in bridge.bpf.c.
  */
@@ -168,14 +168,14 @@ __noinline int look(struct learned *learned __arg_nonnull, const struct image *i
 	return observe(learned, image, &policy, m, room->values);
 }
 
-/* Whether the guard takes the connection from the policy: too many decisions in a row on an observation that training did
- * not see or that was clipped. */
-static __always_inline bool trips(struct tally *tally, u32 seen)
+/* Whether the connection is taken from the policy: too many decisions in a row on an observation outside the box or the
+ * range that the image knows, or if it knows none on a clipped one. In the shadow the policy has nothing that could be taken. */
+static __always_inline bool trips(struct tally *tally, const struct image *image, u32 seen)
 {
-	u32 most = operation.guard;
+	u32 counts = image->has_observed ? SEEN_OUTSIDE : SEEN_BEYOND, most = operation.guard;
 
-	tally->tripped = seen ? tally->tripped + 1 : 0;
-	return most && tally->tripped >= most;
+	tally->tripped = seen & counts ? tally->tripped + 1 : 0;
+	return most && tally->tripped >= most && tally->role == ROLE_POLICY;
 }
 
 /* Whether the connection stays with the policy. */
@@ -202,7 +202,7 @@ static __always_inline bool decide(struct flow *flow, struct image *image, struc
 		tally->outside++;
 		__sync_fetch_and_add(&stats->outside, 1);
 	}
-	if (trips(tally, seen)) {
+	if (trips(tally, image, seen)) {
 		leave_room(room);
 		return false;
 	}
@@ -240,7 +240,7 @@ static __always_inline void take_up(struct flow *flow, struct tcp_sock *tp, stru
 	struct learned *learned = &flow->learned;
 
 	learned_follow(learned, image);
-	learned_adopt(learned, tp->snd_cwnd);
+	learned_adopt(learned, flow->reduces ? tp->snd_ssthresh : tp->snd_cwnd);
 	learned->mark = 0;
 	__builtin_memset(&learned->period, 0, sizeof(learned->period));
 	learned_start(learned, image, now);
@@ -258,15 +258,17 @@ static __noinline int change_role(struct sock *sk, struct flow *flow, u32 role, 
 		return 0;
 	end_record(tally, sk, flow->learned.generation, reason, now);
 	tally->role = role;
+	flow->learned.generation = image->generation;
 	if (decides(tally))
 		take_up(flow, tp, image, now);
-	/* CUBIC's state is that of a connection which has begun here: no slow start beyond what the policy held. */
+	/* A new curve from the present window, without slow start. Where the policy's base is CUBIC, CUBIC just goes on. */
 	if (!cubic && over_cubic(flow))
 		cubic_move(sk, flow->reduces ? tp->snd_ssthresh : tp->snd_cwnd, flow->reduces, true);
 	return 0;
 }
 
-/* The operator has changed something. A connection that the guard took stays CUBIC's until another policy is there. */
+/* The operator has changed something. A connection that the guard took stays CUBIC's until another policy is there. CUBIC's
+ * records end with the policy that they are compared with, as those of the policy do at the end of a period. */
 static __noinline int follow_operation(struct sock *sk, struct flow *flow, u64 now)
 {
 	struct tally *tally = &flow->tally;
@@ -276,11 +278,14 @@ static __noinline int follow_operation(struct sock *sk, struct flow *flow, u64 n
 	tally->version = operation.version;
 	if (!image)
 		return 0;
-	if (tally->role == ROLE_HANDED_BACK && image->generation == flow->learned.generation &&
-	    (role == ROLE_POLICY || role == ROLE_SHADOW))
+	if (tally->role == ROLE_HANDED_BACK && image->generation == flow->learned.generation)
 		return 0;
-	if (role != tally->role)
+	if (role != tally->role) {
 		change_role(sk, flow, role, ENDED_MOVED, now);
+	} else if (!decides(tally) && image->generation != flow->learned.generation) {
+		end_record(tally, sk, flow->learned.generation, ENDED_REPLACED, now);
+		flow->learned.generation = image->generation;
+	}
 	return 0;
 }
 

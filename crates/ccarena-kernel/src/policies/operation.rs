@@ -1,5 +1,6 @@
 //! Choice of the connections that a policy gets, and their records: `bpf/operation.h`, field by field.
 
+use std::cmp::Ordering;
 use std::io::Read;
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::unix::fs::MetadataExt;
@@ -21,7 +22,7 @@ pub const ENDINGS: [Option<&str>; 5] = [None, Some("closed"), Some("moved"), Som
 /// All connections, in units of [`Operation::share`].
 pub const ALL: u64 = 1 << 32;
 /// `ENDED_RECORDS` of `operation.h`.
-const RECORDS: u64 = 16384;
+pub const RECORDS: u64 = 16384;
 const ZERO: [u8; 4] = 0_u32.to_ne_bytes();
 
 /// Settings of an operator for a policy.
@@ -36,8 +37,8 @@ pub struct Operation {
     pub cgroup: u64,
     /// Flag: the policy decides, and CUBIC acts.
     pub shadow: u32,
-    /// Trips in a row after which CUBIC takes a connection over; 0 for never. A decision trips if training did not see its
-    /// observation, or if an entry of it was clipped.
+    /// Trips in a row after which CUBIC takes a connection over; 0 for never. A decision trips if its observation is outside
+    /// the box of the policy's guard, or without one the range of training; if neither is known, if an entry was clipped.
     pub guard: u32,
     /// Remote addresses that are chosen, under the mask: as IPv6, in network order.
     pub remote: [u32; 4],
@@ -191,7 +192,7 @@ impl Operation {
             IpAddr::V6(v6) => (v6, 0),
         };
         let bits = bits.map_or(Ok(128 - before), |bits| bits.parse::<u32>().map_err(|_| refused()))?;
-        let bits = Some(before + bits).filter(|bits| *bits <= 128).ok_or_else(refused)?;
+        let bits = before.checked_add(bits).filter(|bits| *bits <= 128).ok_or_else(refused)?;
         let mask = u128::MAX.checked_shl(128 - bits).unwrap_or(0);
         (self.remote, self.mask) = (words(u128::from(address) & mask), words(mask));
         Ok(())
@@ -239,7 +240,8 @@ pub(super) fn living(list: &Link) -> Result<Vec<Connection>, KernelError> {
     Ok(bytes.chunks_exact(size_of::<Connection>()).filter_map(Plain::read).collect())
 }
 
-/// The records of `ended` after number `after`, of `counts` that there were; the oldest may be gone.
+/// The records of `ended` after number `after`, of `counts` that there were; the oldest may be gone. Ends before a record
+/// that is still being written, so that whoever goes on after the last one gets it then.
 pub(super) fn ended(ended: &MapHandle, counts: &MapHandle, after: u64) -> Result<Vec<Connection>, KernelError> {
     let read = |map: &MapHandle, key: &[u8; 4]| {
         map.lookup(key, MapFlags::ANY).map_err(|e| map_error("read", "ended", &e)).map(Option::unwrap_or_default)
@@ -249,8 +251,13 @@ pub(super) fn ended(ended: &MapHandle, counts: &MapHandle, after: u64) -> Result
     let mut found = Vec::new();
     for number in after.max(last.saturating_sub(RECORDS))..last {
         let key = ((number % RECORDS) as u32).to_ne_bytes();
-        // One that is being written has another number.
-        found.extend(Connection::read(&read(ended, &key)?).filter(|c| c.record == number + 1));
+        let Some(record) = Connection::read(&read(ended, &key)?) else { break };
+        // A smaller number: it is being written. A larger one: it has been overwritten.
+        match record.record.cmp(&(number + 1)) {
+            Ordering::Less => break,
+            Ordering::Equal => found.push(record),
+            Ordering::Greater => {}
+        }
     }
     Ok(found)
 }
@@ -271,7 +278,7 @@ mod tests {
             operation.set_remote(Some(given)).unwrap();
             assert_eq!(operation.prefix().as_deref(), Some(shown));
         }
-        for bad in ["", "10.0.0.0/33", "::/129", "ten", "10.0.0.0/-1"] {
+        for bad in ["", "10.0.0.0/33", "::/129", "ten", "10.0.0.0/-1", "10.0.0.0/4294967231"] {
             assert!(operation.set_remote(Some(bad)).unwrap_err().to_string().contains("10.0.0.0/8"), "{bad}");
         }
         operation.set_remote(None).unwrap();

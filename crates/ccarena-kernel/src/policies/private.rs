@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use ccarena_cc::Outside;
-use ccarena_cc::policy::kernel;
+use ccarena_cc::policy::kernel::{self, Known};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
 
 use super::program::Program;
@@ -17,8 +17,7 @@ use crate::tcp_option::TcpOption;
 /// Sockets that use it keep it until they close.
 pub struct Private {
     name: String,
-    /// The policy says what its training saw.
-    observed: bool,
+    known: Known,
     program: Program,
     namespaces: Option<MapHandle>,
     reports: Option<Reports>,
@@ -69,7 +68,7 @@ impl Private {
         let reports = (about.reports > 0).then(|| Reports::of(&program, about.reports)).transpose()?;
         let links = program.attach(&name, &option)?.into_iter().map(|(_, link)| link).collect();
         let namespaces = if option == TcpOption::Off { None } else { Some(handle(&program.object, "namespaces")?) };
-        Ok(Self { name, observed: about.observed, program, namespaces, reports, _links: links })
+        Ok(Self { name, known: about.known, program, namespaces, reports, _links: links })
     }
 
     /// Returns the name for `TCP_CONGESTION`.
@@ -78,13 +77,18 @@ impl Private {
         &self.name
     }
 
-    /// Returns the number of its decisions on what its training did not see, if that is known.
+    /// Returns the number of its decisions that tripped its guard; without one, on what its training did not see, if that is
+    /// known.
     ///
     /// # Errors
     /// As [`stats`](Self::stats).
     pub fn outside(&self) -> Result<Outside, KernelError> {
         let Stats { decisions, outside, .. } = self.stats()?;
-        Ok(if self.observed { Outside { decisions, outside, ..Outside::default() } } else { Outside::default() })
+        Ok(match self.known {
+            Known::Nothing => Outside::default(),
+            Known::Training => Outside { decisions, outside, ..Outside::default() },
+            Known::Guard => Outside { guarded: decisions, tripped: outside, ..Outside::default() },
+        })
     }
 
     /// Returns its counters.

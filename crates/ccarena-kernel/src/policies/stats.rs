@@ -1,11 +1,14 @@
 //! Counters of a policy in the kernel.
 
+use crate::intf::Plain;
+
 /// Names of the reasoner's cases, of which 0 is none; and of ACCT's zones.
 pub const CASES: [&str; 5] = ["none", "falling", "rising", "lossy", "queued"];
 /// See [`CASES`].
 pub const ZONES: [&str; 4] = ["green", "yellow", "red", "blue"];
 
 /// Sums over all sockets and CPUs since the name was loaded: `struct stats` of `bpf/policy.h`.
+#[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Sockets that have chosen it, and those that have given it up.
@@ -42,13 +45,14 @@ pub struct Stats {
     pub zones: [u64; 4],
 }
 
-/// Numbers of a [`Stats`].
-const NUMBERS: usize = 26;
+#[allow(unsafe_code, reason = "kernel and user space exchange these structs as bytes")]
+// SAFETY: integers of one size alone, so without padding; a test compares size and offsets with policy.h.
+unsafe impl Plain for Stats {}
 
 impl Stats {
     /// Adds up the structs of all CPUs.
     pub(super) fn sum<'a>(of: impl Iterator<Item = &'a [u8]>) -> Self {
-        of.map(Self::read).fold(Self::default(), |a, b| {
+        of.filter_map(Plain::read).fold(Self::default(), |a, b: Self| {
             let add = |a: u64, b: u64| a.wrapping_add(b);
             Self {
                 opened: add(a.opened, b.opened),
@@ -69,48 +73,6 @@ impl Stats {
                 zones: std::array::from_fn(|k| add(a.zones[k], b.zones[k])),
             }
         })
-    }
-
-    fn read(bytes: &[u8]) -> Self {
-        let mut numbers = [0; NUMBERS];
-        for (number, bytes) in numbers.iter_mut().zip(bytes.chunks_exact(8)) {
-            *number = bytes.first_chunk().map_or(0, |b| u64::from_ne_bytes(*b));
-        }
-        let [
-            opened,
-            closed,
-            periods,
-            decisions,
-            ns,
-            ns_most,
-            beyond,
-            outside,
-            unreported,
-            held,
-            missed,
-            handed_back,
-            compared,
-            agreed,
-            rest @ ..,
-        ] = numbers;
-        Self {
-            opened,
-            closed,
-            periods,
-            decisions,
-            ns,
-            ns_most,
-            beyond,
-            outside,
-            unreported,
-            held,
-            missed,
-            handed_back,
-            compared,
-            agreed,
-            cases: std::array::from_fn(|k| rest[k]),
-            zones: std::array::from_fn(|k| rest[8 + k]),
-        }
     }
 
     /// Sockets that have it now.

@@ -196,7 +196,7 @@ struct image {
 	ccarena_s64 actions[IMAGE_ACTIONS];
 	struct image_column columns[IMAGE_COLUMNS];
 	ccarena_u32 reports_length; /* 0: decisions are not reported */
-	ccarena_u32 has_observed;   /* `observed` is known */
+	ccarena_u32 has_observed;   /* of `observed`: 0 nothing, 1 the range of training, 2 the box of a guard */
 	struct image_column reports[IMAGE_COLUMNS];
 	struct image_range observed[IMAGE_OBSERVATION];
 	struct image_derived derived[IMAGE_DERIVED];
