@@ -76,10 +76,12 @@ fn c_and_rust_agree() {
     assert_constants!(c: ABI EVENT_OPENED EVENT_REPORT EVENT_CLOSED EVENT_LISTED FLAG_EPISODE FLAG_RECOVERY FLAG_TIMEOUT FLAG_ECN
         FLAG_LEFT FLAG_SPURIOUS FLAG_RESTART FLAG_CWND_LIMITED FLAG_APP_LIMITED FLAG_RATE_APP_LIMITED FLAG_FALLBACK
         FLAG_PERIOD FLAG_ASKED FLAG_QUIET BASE_HOLD BASE_CUBIC ANSWER_OWNS_RECOVERY INTERVAL_WINDOW RATE_UNLIMITED);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folders = ["src/bpf", "../ccarena-cc/src/policy/integer", "../ccarena-cc/src/policy/kernel"];
     let clang = env::var_os("CLANG").unwrap_or_else(|| "clang".into());
     let mut child = Command::new(clang)
-        .args(["-x", "c", "-fsyntax-only", "-I"])
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bpf"))
+        .args(["-x", "c", "-fsyntax-only"])
+        .args(folders.map(|folder| format!("-I{}", root.join(folder).display())))
         .arg("-")
         .stdin(Stdio::piped())
         .spawn()
