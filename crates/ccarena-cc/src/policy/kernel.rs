@@ -100,7 +100,7 @@ pub struct ImageOptions {
 /// Limits of observations that an image holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// None.
+    /// Nothing is known.
     Nothing = 0,
     /// The range that training saw.
     Training = 1,
