@@ -14,10 +14,11 @@ import pytest
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: certificates are not tested (run make)")
 
 from ccarena import _core, cli
+from ccarena.commands import certify as command
 from ccarena.configs import load_config
 from ccarena.errors import ConfigError, PolicyError
 from ccarena.eval.certify.bounds import forwards
-from ccarena.eval.certify.certificate import FORMS, PROVED, REFUTED, certify, summary
+from ccarena.eval.certify.certificate import BOXES, FORMS, PROVED, REFUTED, certify, summary
 from ccarena.eval.certify.floats import FloatForm
 from ccarena.eval.certify.properties import read
 from ccarena.eval.certify.questions import unrolled
@@ -301,3 +302,7 @@ def test_a_policy_without_an_integer_form_says_so() -> None:
     with pytest.raises(PolicyError, match="integer form of graph node"):
         FORMS["integer"](replace(made, graph=replace(made.graph, nodes=nodes)))
     assert _core.Policy.of(made.encode()).state_len == 0
+
+
+def test_the_command_takes_as_many_boxes_as_the_function() -> None:
+    assert command._DEFAULT_BOXES == BOXES
