@@ -14,11 +14,10 @@ import pytest
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: certificates are not tested (run make)")
 
 from ccarena import _core, cli
-from ccarena.commands import certify as command
 from ccarena.configs import load_config
 from ccarena.errors import ConfigError, PolicyError
 from ccarena.eval.certify.bounds import forwards
-from ccarena.eval.certify.certificate import BOXES, FORMS, PROVED, REFUTED, certify, summary
+from ccarena.eval.certify.certificate import FORMS, PROVED, REFUTED, certify, summary
 from ccarena.eval.certify.floats import FloatForm
 from ccarena.eval.certify.properties import read
 from ccarena.eval.certify.questions import unrolled
@@ -304,5 +303,7 @@ def test_a_policy_without_an_integer_form_says_so() -> None:
     assert _core.Policy.of(made.encode()).state_len == 0
 
 
-def test_the_command_takes_as_many_boxes_as_the_function() -> None:
-    assert command._DEFAULT_BOXES == BOXES
+def test_the_page_shows_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["certify", "acct-table"]) == 0
+    page = (Path(__file__).parents[3] / "docs/certify.md").read_text("utf-8")
+    assert capsys.readouterr().out.strip().splitlines()[-1] in page.splitlines()
