@@ -341,7 +341,7 @@ fn check_spec(name: &str, text: &str, least: usize) {
 }
 
 #[test]
-fn acct_thinks_the_same() {
+fn acct_decides_the_same() {
     check("acct", &BTreeMap::new(), 50);
 }
 
@@ -358,7 +358,7 @@ fn acct_gives_up_the_queue_of_a_silent_bottleneck_in_the_same_way() {
 }
 
 #[test]
-fn hyvar_thinks_the_same() {
+fn hyvar_decides_the_same() {
     check("hyvar", &BTreeMap::new(), 20);
 }
 
