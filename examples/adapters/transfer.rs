@@ -1,4 +1,4 @@
-//! What the transfers of all adapters share: variables of an entrant file (docs/entrant-files.md), and the control.
+//! Shared part of the adapters' transfers: variables of an entrant file (docs/entrant-files.md), and the control.
 
 use std::env;
 use std::error::Error;

@@ -1,4 +1,4 @@
-// The same in C++: a flow that frees itself, and codes as exceptions. host [POLICY.safetensors]
+// Runs a scheme and a policy of ccarena on a toy link, from C++: a flow that frees itself, and codes as exceptions. host [POLICY.safetensors]
 #include <fstream>
 #include <iostream>
 #include <iterator>

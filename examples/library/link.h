@@ -30,7 +30,7 @@ typedef struct {
   uint64_t lost_packets;
 } outcome;
 
-/* What this host reports. */
+/* Reports of this host. */
 #define REPORTS (CCARENA_EVERY_PACKET | CCARENA_RATE_SAMPLES | CCARENA_PACKET_NUMBERS | CCARENA_ROUTER_RATES)
 
 typedef struct {
@@ -71,7 +71,7 @@ static int send_packet(host *h, ccarena_flow *flow, const link_facts *link) {
   return ccarena_on_sent(flow, &sent, h->next++, &h->control);
 }
 
-/* Packets up to `end` that did not arrive are lost. `timeout`: no acknowledgement tells. */
+/* Packets up to `end` that did not arrive are lost. `timeout`: nonzero if the retransmission timer found them, not an acknowledgement. */
 static int lose_packets(host *h, ccarena_flow *flow, uint64_t end, int timeout) {
   cc_loss loss;
   int code = CCARENA_OK;

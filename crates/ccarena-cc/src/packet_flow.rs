@@ -133,8 +133,8 @@ impl PacketFlow {
         self.pacing = pacing;
     }
 
-    /// Packet `number` of `bytes` leaves at `now`; false if it is not one of the connection's, as the last packets of a
-    /// handshake are not.
+    /// Reports that packet `number` of `bytes` leaves at `now`. Returns false for a packet that is not tracked: one of the
+    /// handshake, whose number is below the newest or more than 1024 above. A second packet in a row above the gap is tracked.
     pub fn on_sent(&mut self, now: Time, number: u64, bytes: u64) -> bool {
         let (prior, snd_nxt) = (self.packets.in_flight, self.packets.sent);
         if !self.packets.send(number, bytes, now) {
@@ -168,7 +168,7 @@ impl PacketFlow {
         true
     }
 
-    /// Packet `number` has arrived, as the stack learns at `now`; false if it was not on its way.
+    /// Reports at `now` that packet `number` has arrived. Returns false if it was not in flight.
     pub fn on_acked(&mut self, now: Time, number: u64) -> bool {
         let prior = self.packets.in_flight;
         let Some(packet) = self.packets.acknowledge(number, now) else { return false };
@@ -185,13 +185,13 @@ impl PacketFlow {
         true
     }
 
-    /// A packet sent at `sent` has arrived, of a stack that gives no number.
+    /// Reports that a packet sent at `sent` has arrived, for a stack that gives no number.
     pub fn on_acked_at(&mut self, now: Time, sent: Time) -> bool {
         self.packets.sent_at(sent).is_some_and(|number| self.on_acked(now, number))
     }
 
-    /// Packets of `bytes` in total have arrived, the newest of which is `number`, of a stack that gives a sum. The others
-    /// are taken to be those before it.
+    /// Reports that packets of `bytes` in total have arrived, the newest of which is `number`, for a stack that gives a sum.
+    /// The others are taken to be those before it.
     pub fn on_acked_to(&mut self, now: Time, number: u64, mut bytes: u64) {
         while bytes > 0 {
             let Some(number) = self.packets.newest_to(number) else { return };
@@ -201,7 +201,7 @@ impl PacketFlow {
         }
     }
 
-    /// Packet `number` is lost; false if it was not on its way.
+    /// Reports that packet `number` is lost. Returns false if it was not in flight.
     pub fn on_lost(&mut self, number: u64) -> bool {
         let prior = self.packets.in_flight;
         let Some(packet) = self.packets.lose(number) else { return false };
@@ -216,7 +216,7 @@ impl PacketFlow {
         true
     }
 
-    /// Packet `number` is lost, of a stack that gives [sums](Self::on_acked_to) of those that arrive. If it was taken to have
+    /// Reports that packet `number` is lost, for a stack that gives [sums](Self::on_acked_to). If it was taken to have
     /// arrived, the oldest packet stands for it.
     pub fn on_lost_among(&mut self, number: u64) {
         if !self.on_lost(number) {
@@ -226,8 +226,8 @@ impl PacketFlow {
         }
     }
 
-    /// Packets of `bytes` in total are lost, the newest of which was sent at `sent`, of a stack that gives a sum. They are
-    /// taken to be the oldest.
+    /// Reports that packets of `bytes` in total are lost, the newest of which was sent at `sent`, for a stack that gives a
+    /// sum. They are taken to be the oldest.
     pub fn on_lost_to(&mut self, sent: Time, mut bytes: u64) {
         while bytes > 0 {
             let Some(number) = self.packets.oldest_by(sent) else { return };
@@ -237,38 +237,38 @@ impl PacketFlow {
         }
     }
 
-    /// Everything sent over a longer time has been lost (RFC 9002 §7.6).
+    /// Reports that everything sent over a longer time has been lost (RFC 9002 §7.6).
     pub fn on_persistent_congestion(&mut self) {
         self.news.persistent = true;
     }
 
-    /// `count` more packets have been marked (ECN), the newest of which was sent at `sent` if the stack says so.
+    /// Reports that `count` more packets have been marked (ECN), the newest of which was sent at `sent` if the stack says so.
     pub fn on_marked(&mut self, count: u32, sent: Option<Time>) {
         self.news.marked = self.news.marked.saturating_add(count);
         self.news.newest_lost = self.news.newest_lost.max(sent);
     }
 
-    /// The last loss was spurious.
+    /// Reports that the last loss was spurious.
     pub fn on_spurious_loss(&mut self) {
         self.news.spurious = true;
     }
 
-    /// The application has left the window unused.
+    /// Reports that the application has left the window unused.
     pub fn on_app_limited(&mut self) {
         self.packets.on_app_limited();
     }
 
-    /// The window is what limits sending.
+    /// Reports that the window limits sending.
     pub fn on_window_limited(&mut self) {
         self.limited_until = self.packets.sent;
     }
 
-    /// The stack has `in_flight` bytes on their way. Packets that it does not count are forgotten.
+    /// Reports that the stack has `in_flight` bytes in flight. Packets that it does not count are forgotten.
     pub fn on_in_flight(&mut self, in_flight: u64) {
         self.packets.keep(in_flight);
     }
 
-    /// Routers have given `signal`, which each acknowledgement repeats from now on.
+    /// Reports a signal of routers, which each acknowledgement repeats from now on.
     pub fn on_signal(&mut self, signal: Signal) {
         self.signal = signal;
     }
@@ -280,7 +280,8 @@ impl PacketFlow {
     /// taken off (RFC 9002 §5.3).
     pub fn settle(&mut self, now: Time, srtt: Dur) -> bool {
         let before = std::mem::replace(&mut self.srtt, srtt);
-        let latest = (before > Dur::ZERO).then(|| Dur((8 * srtt.0).saturating_sub(7 * before.0)));
+        let latest =
+            (before > Dur::ZERO).then(|| Dur(srtt.0.saturating_mul(8).saturating_sub(before.0.saturating_mul(7))));
         let mut news = std::mem::take(&mut self.news);
         let something = news.acked_packets > 0 || news.lost_packets > 0 || news.marked > 0 || news.spurious;
         if something {
@@ -309,7 +310,7 @@ impl PacketFlow {
         news.lost_numbers.iter().for_each(|&number| self.flow.on_packet_lost(number));
         let sample = self.sample(news, now, latest);
         if let Some(newest) = self.newest_acked {
-            self.packets.forget_strangers(newest);
+            self.packets.forget_handshake(newest);
         }
         let in_flight = Bytes(self.packets.in_flight);
         if news.lost_packets > 0 || news.marked > 0 {

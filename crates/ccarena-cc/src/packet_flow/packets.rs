@@ -1,4 +1,4 @@
-//! The packets on their way: what a delivery-rate sample and a loss episode need to know of each.
+//! State of each packet in flight, for delivery-rate samples and loss episodes.
 //!
 //! Follows draft-cheng-iccrg-delivery-rate-estimation (Linux's `tcp_rate.c`).
 
@@ -39,6 +39,8 @@ pub struct Packets {
     list: VecDeque<Packet>,
     /// Least number that the next packet may have; none before the first one.
     next: Option<u64>,
+    /// Number of the last packet, if it lay beyond a gap. Were it of another number space, the next one would not.
+    beyond: Option<u64>,
     /// Bytes sent so far, on their way, and delivered.
     pub sent: u64,
     /// See `sent`.
@@ -57,12 +59,18 @@ pub struct Packets {
 }
 
 impl Packets {
-    /// Packet `number` of `bytes` leaves at `now`; false if its number belongs to the handshake.
+    /// Reports that packet `number` of `bytes` leaves at `now`. Returns false if its number belongs to the handshake.
     pub fn send(&mut self, number: u64, bytes: u64, now: Time) -> bool {
         let next = self.next.unwrap_or(number);
-        if number < next || number - next > LARGEST_GAP {
-            return false;
+        let follows = |before: u64| number >= before && number - before <= LARGEST_GAP;
+        if !follows(next) {
+            let is_second = number > next && self.beyond.is_some_and(follows);
+            self.beyond = (number > next).then_some(number);
+            if !is_second {
+                return false;
+            }
         }
+        self.beyond = None;
         if self.in_flight == 0 {
             self.first_sent = now;
             self.delivered_at = now;
@@ -88,7 +96,7 @@ impl Packets {
         true
     }
 
-    /// Takes packet `number` from those that are on their way, if it is.
+    /// Removes packet `number` from those in flight, if it is one.
     fn take(&mut self, number: u64) -> Option<Packet> {
         let index = self.list.binary_search_by_key(&number, |packet| packet.number).ok()?;
         let packet = self.list.get_mut(index).filter(|packet| packet.outstanding)?;
@@ -102,7 +110,7 @@ impl Packets {
         Some(taken)
     }
 
-    /// Packet `number` has arrived; none if it was not on its way.
+    /// Reports that packet `number` has arrived. Returns it, or none if it was not in flight.
     pub fn acknowledge(&mut self, number: u64, now: Time) -> Option<Packet> {
         let packet = self.take(number)?;
         self.delivered += packet.bytes;
@@ -110,44 +118,44 @@ impl Packets {
         Some(packet)
     }
 
-    /// Packet `number` is lost; none if it was not on its way.
+    /// Reports that packet `number` is lost. Returns it, or none if it was not in flight.
     pub fn lose(&mut self, number: u64) -> Option<Packet> {
         let packet = self.take(number)?;
         self.to_repeat += packet.bytes;
         Some(packet)
     }
 
-    /// The number of the first packet on its way that was sent at `sent`.
+    /// Returns the number of the first packet in flight that was sent at `sent`.
     pub fn sent_at(&self, sent: Time) -> Option<u64> {
         let index = self.list.partition_point(|packet| packet.sent < sent);
         let at = self.list.range(index..).take_while(|packet| packet.sent == sent);
         at.into_iter().find(|packet| packet.outstanding).map(|packet| packet.number)
     }
 
-    /// The number of the newest packet on its way up to `number`.
+    /// Returns the number of the newest packet in flight up to `number`.
     pub fn newest_to(&self, number: u64) -> Option<u64> {
         let end = self.list.partition_point(|packet| packet.number <= number);
         self.list.range(..end).rfind(|packet| packet.outstanding).map(|packet| packet.number)
     }
 
-    /// The number of the oldest packet on its way, if it was sent by `sent`.
+    /// Returns the number of the oldest packet in flight, if it was sent by `sent`.
     pub fn oldest_by(&self, sent: Time) -> Option<u64> {
         self.list.front().filter(|packet| packet.sent <= sent).map(|packet| packet.number)
     }
 
-    /// Takes away what cannot be a packet of the connection: the stack has dealt with the arrival of packet `number`, and by
+    /// Removes packets of the handshake: the stack has dealt with the arrival of packet `number`, and by
     /// its threshold an older one has either arrived or is lost.
     ///
     /// Such are the last packets of the handshake. Their numbers are a space of their own (RFC 9000 §12.3), which the stack
     /// does not name, and what becomes of them it does not tell. One with a number that the connection then skips would stay
     /// for ever, and no acknowledgement would seem to make progress.
-    pub fn forget_strangers(&mut self, number: u64) {
+    pub fn forget_handshake(&mut self, number: u64) {
         while let Some(oldest) = self.list.front().map(|packet| packet.number).filter(|n| n + THRESHOLD <= number) {
             self.take(oldest);
         }
     }
 
-    /// Takes away the packets that the stack, which has `in_flight` bytes on their way, does not count: bare
+    /// Removes the packets that the stack, which has `in_flight` bytes on their way, does not count: bare
     /// acknowledgements, and those of the handshake whose keys are gone. They are the oldest that fit the difference.
     pub fn keep(&mut self, in_flight: u64) {
         let mut index = 0;
@@ -159,7 +167,7 @@ impl Packets {
         }
     }
 
-    /// The delivery-rate sample of an acknowledgement whose newest packet is `newest`, if it spans at least `min_rtt`.
+    /// Returns the delivery-rate sample of an acknowledgement whose newest packet is `newest`, if it spans at least `min_rtt`.
     pub fn sample(&mut self, newest: &Packet, now: Time, min_rtt: Dur) -> Option<RateSample> {
         if self.delivered > self.app_limited_until {
             self.app_limited_until = 0;
@@ -174,17 +182,17 @@ impl Packets {
         })
     }
 
-    /// The application has left the window unused (`tcp_rate_check_app_limited`).
+    /// Reports that the application has left the window unused (`tcp_rate_check_app_limited`).
     pub fn on_app_limited(&mut self) {
         self.app_limited_until = (self.delivered + self.in_flight).max(1);
     }
 
-    /// The application limits sending, as far as known.
+    /// Returns whether the application limits sending, as far as known.
     pub fn is_app_limited(&self) -> bool {
         self.app_limited_until > 0
     }
 
-    /// The first byte that is still on its way.
+    /// Returns the first byte that is still in flight.
     pub fn first_outstanding(&self) -> u64 {
         self.list.front().map_or(self.sent, |packet| packet.offset)
     }
@@ -223,14 +231,32 @@ mod tests {
         }
         for n in 1..6 {
             packets.acknowledge(n, MS(20 + n)).unwrap();
-            packets.forget_strangers(n);
+            packets.forget_handshake(n);
             assert_eq!(packets.first_outstanding() > 0, n >= THRESHOLD, "packet {n}");
         }
         assert_eq!((packets.first_outstanding(), packets.in_flight, packets.delivered), (6000, 2000, 5000));
         // A packet below the threshold may still arrive.
         packets.acknowledge(7, MS(30)).unwrap();
-        packets.forget_strangers(7);
+        packets.forget_handshake(7);
         assert_eq!(packets.first_outstanding(), 6000);
+    }
+
+    #[test]
+    fn the_second_packet_beyond_a_gap_is_the_connections() {
+        let mut packets = Packets::default();
+        let sent = [
+            (1, true),
+            (2 + LARGEST_GAP, true),
+            (9000, false),
+            (1027, true),
+            (9000, false),
+            (9001, true),
+            (9002, true),
+        ];
+        for (number, is_tracked) in sent {
+            assert_eq!(packets.send(number, 1000, MS(1)), is_tracked, "packet {number}");
+        }
+        assert_eq!((packets.in_flight, packets.newest_to(u64::MAX)), (5000, Some(9002)));
     }
 
     proptest! {

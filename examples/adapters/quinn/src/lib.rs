@@ -25,7 +25,7 @@ use ccarena_cc::{Config, Dur, Feedback, Flow, Host, Source, Time};
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 
-/// What quinn reports. It calls once for newly marked packets, however many.
+/// Reports of quinn. It calls once for newly marked packets, however many.
 pub const HOST: Host = Host {
     every_packet: true,
     packet_numbers: true,
@@ -59,6 +59,7 @@ impl Factory {
 impl ControllerFactory for Factory {
     fn build(self: Arc<Self>, now: Instant, mtu: u16) -> Box<dyn Controller> {
         let config = Config { mss: mtu.into(), ..self.config.clone() };
+        // `new` has built one of the same source and host; the size of a segment refuses none.
         let flow = Flow::build(&self.source, &config, &HOST, Time::ZERO).expect("`new` has built one");
         Box::new(Connection(Arc::new(Mutex::new(State::new(PacketFlow::new(flow, mtu), now, mtu)))))
     }

@@ -24,7 +24,7 @@ use s2n_quic::provider::congestion_controller::{
     CongestionController, Endpoint, PathInfo, Publisher, RandomGenerator, RttEstimator, Timestamp,
 };
 
-/// What s2n-quic reports.
+/// Reports of s2n-quic.
 pub const HOST: Host = Host {
     every_packet: true,
     packet_numbers: true,
@@ -58,6 +58,7 @@ impl Endpoint for Factory {
     fn new_congestion_controller(&mut self, path: PathInfo<'_>) -> Connection {
         let mtu = path.max_datagram_size;
         let config = Config { mss: mtu.into(), ..self.config.clone() };
+        // `new` has built one of the same source and host; the size of a segment refuses none.
         let flow = Flow::build(&self.source, &config, &HOST, Time::ZERO).expect("`new` has built one");
         Connection(Arc::new(Mutex::new(State::new(PacketFlow::new(flow, mtu), mtu))))
     }
@@ -109,6 +110,12 @@ impl State {
         self.number
     }
 
+    /// Returns the number of a packet that is not in flight: that of the newest one in flight. An acknowledgement whose newest
+    /// packet it is covers those before it.
+    const fn on_bare(&self) -> u64 {
+        self.number
+    }
+
     fn on_ack(&mut self, now: Time, newest: u64, bytes: u64) {
         self.now = now;
         self.flow.on_acked_to(now, newest, bytes);
@@ -150,7 +157,7 @@ impl Connection {
 }
 
 impl CongestionController for Connection {
-    /// Number of the packet; zero for packets that are not in flight, as bare acknowledgements are not.
+    /// Number of the newest packet in flight when the packet left: its own, unless it is a bare acknowledgement.
     type PacketInfo = u64;
 
     fn congestion_window(&self) -> u32 {
@@ -177,10 +184,10 @@ impl CongestionController for Connection {
         _: &RttEstimator,
         _: &mut P,
     ) -> u64 {
-        if bytes == 0 {
-            return 0;
-        }
         let mut state = self.state();
+        if bytes == 0 {
+            return state.on_bare();
+        }
         let now = state.time(now);
         state.on_sent(now, bytes as u64, app_limited == Some(true))
     }

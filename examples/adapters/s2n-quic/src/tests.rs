@@ -30,6 +30,18 @@ fn the_same_acknowledgements_give_the_same_windows() {
 }
 
 #[test]
+fn an_acknowledgement_whose_newest_packet_is_bare_covers_those_before_it() {
+    let mut state = State::new(parity::flow(&Source::Scheme("cubic"), &HOST), MTU);
+    for number in 1..=3 {
+        assert_eq!(State::on_sent(&mut state, Time(1), MTU.into(), false), number);
+    }
+    let bare = state.on_bare();
+    assert_eq!(State::on_sent(&mut state, Time(2), MTU.into(), false), 4);
+    State::on_ack(&mut state, Time(50), bare, 3 * u64::from(MTU));
+    assert_eq!((state.flow.in_flight(), state.flow.counts().delivered_bytes), (MTU.into(), 3 * u64::from(MTU)));
+}
+
+#[test]
 fn discarded_packets_are_in_flight_no_more() {
     let mut state = State::new(parity::flow(&Source::Scheme("cubic"), &HOST), MTU);
     for number in 1..=3 {
