@@ -21,12 +21,12 @@
 #define CCARENA_OK 0
 
 /*
- A pointer is null that must not be.
+ A required pointer is null, or a pointer is not aligned.
  */
 #define CCARENA_NULL 1
 
 /*
- The pointer is no such handle, or one that was freed.
+ The pointer is not a live handle of this kind.
  */
 #define CCARENA_HANDLE 2
 
@@ -36,12 +36,12 @@
 #define CCARENA_BUSY 3
 
 /*
- The event lies before the one before it.
+ The event is earlier than the previous event.
  */
 #define CCARENA_TIME 4
 
 /*
- The call does not fit the calls before it.
+ The call contradicts earlier calls.
  */
 #define CCARENA_ORDER 5
 
@@ -186,7 +186,7 @@ typedef struct {
    */
   uint64_t seed;
   /*
-   Weight among other connections; 1 by default.
+   Weight among other connections, at most 1000; 1 by default.
    */
   double weight;
   /*

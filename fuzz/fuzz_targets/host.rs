@@ -9,8 +9,9 @@ use ccarena::abi::*;
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 
-const SCHEMES: [&str; 12] = [
-    "reno", "cubic", "bbr", "bbr3", "copa", "vivace", "gcc", "ledbat", "pilot", "prague", "dctcp", "hercules",
+const SCHEMES: [&str; 16] = [
+    "reno", "cubic", "bbr", "bbr3", "copa", "vivace", "gcc", "ledbat", "pilot", "prague", "dctcp", "hercules", "wcc-ai",
+    "wcc-md", "multcp", "ewtcp",
 ];
 const POLICIES: [&[u8]; 2] = [
     include_bytes!("../../ccarena/hyvar/policies/hyvar.safetensors"),
@@ -22,6 +23,7 @@ struct Input {
     entrant: u8,
     reports: u8,
     mss: u16,
+    weight: u16,
     calls: Vec<(u32, Call)>,
 }
 
@@ -60,7 +62,7 @@ fuzz_target!(|input: Input| {
         flags: 0,
         now_ns: 0,
         seed: 1,
-        weight: 0.0,
+        weight: f64::from(input.weight) / 64.0,
         desired_bps: 0.0,
         required_min_bps: 1e6,
         required_max_bps: 2e6,

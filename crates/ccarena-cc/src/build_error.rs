@@ -1,7 +1,7 @@
 //! Errors of a scheme that cannot be built.
 
 use crate::backends::Unmeasured;
-use crate::types::Rate;
+use crate::types::{MOST_WEIGHT, Rate};
 
 /// A scheme that cannot be built as asked.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -46,7 +46,7 @@ pub enum BuildError {
         max: f64,
     },
     /// The scheme cannot share by this weight.
-    #[error("weight {weight} does not suit scheme {scheme:?}; expected more than {above}")]
+    #[error("weight {weight} does not suit scheme {scheme:?}; expected more than {above}, at most {MOST_WEIGHT}")]
     Weight {
         /// The scheme.
         scheme: String,

@@ -55,7 +55,7 @@ pub use rules::Rules;
 pub use scheme::{Config, Scheme};
 pub use signal::Signal;
 pub use timer_calls::TimerCalls;
-pub use types::{Bytes, Dur, Rate, Requirement, Time};
+pub use types::{Bytes, Dur, MOST_WEIGHT, Rate, Requirement, Time};
 
 /// Runs the Rust of the page.
 #[cfg(all(doctest, feature = "policies"))]

@@ -10,7 +10,7 @@ use crate::feedback::Feedback;
 use crate::param::Param;
 #[cfg(feature = "policies")]
 use crate::rules::Rules;
-use crate::types::{Rate, Requirement};
+use crate::types::{MOST_WEIGHT, Rate, Requirement};
 
 /// A registered scheme.
 #[derive(Clone, Copy)]
@@ -116,14 +116,14 @@ pub fn check_requirement(config: &Config) -> Result<(), BuildError> {
     }
 }
 
-/// Checks that `scheme` can share by `weight`, which has to be finite.
+/// Checks that `scheme` can share by `weight`.
 ///
 /// # Errors
 ///
-/// [`BuildError::Weight`] if it is not above the scheme's bound.
+/// [`BuildError::Weight`] if it is not above the scheme's bound, or above [`MOST_WEIGHT`].
 pub fn check_weight(scheme: &'static Scheme, weight: f64) -> Result<(), BuildError> {
     match scheme.weight_above {
-        Some(above) if !(weight > above && weight.is_finite()) => {
+        Some(above) if !(weight > above && weight <= MOST_WEIGHT) => {
             Err(BuildError::Weight { scheme: scheme.name.into(), weight, above })
         }
         _ => Ok(()),

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
 
+/// Largest weight of a flow. Products of weights in the schemes' whole numbers stay far below 2^64.
+pub const MOST_WEIGHT: f64 = 1000.0;
+
 /// An instant, in nanoseconds since the start of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub u64);

@@ -36,7 +36,7 @@ fn native(scheme: &str) -> f64 {
     })
 }
 
-/// The same through the ABI.
+/// Drives a flow with the same events through the ABI.
 fn abi(scheme: &str) -> f64 {
     let name = CString::new(scheme).expect("a name");
     let facts = ccarena_facts {

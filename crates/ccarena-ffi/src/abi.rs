@@ -94,7 +94,7 @@ impl Error {
     }
 }
 
-/// Runs `make`, gives its handle to `out`, and the reason if there is none to `why`.
+/// Runs `make`. Writes the handle to `out`, or null to `out` and the reason to `why`.
 ///
 /// # Safety
 /// `out` may be written unless it is null; `why` as in [`text::write`].
@@ -149,12 +149,12 @@ pub extern "C" fn ccarena_version() -> *const c_char {
 pub extern "C" fn ccarena_text(code: i32) -> *const c_char {
     let text: &'static str = match code {
         CCARENA_OK => "done\0",
-        CCARENA_NULL => "a pointer is null or not aligned\0",
-        CCARENA_HANDLE => "the pointer is no such handle, or one that was freed\0",
+        CCARENA_NULL => "a required pointer is null, or a pointer is not aligned\0",
+        CCARENA_HANDLE => "the pointer is not a live handle of this kind\0",
         CCARENA_BUSY => "another call on the same flow has not returned yet\0",
-        CCARENA_TIME => "the event lies before the one before it\0",
-        CCARENA_ORDER => "the call does not fit the calls before it\0",
-        CCARENA_RANGE => "a number is outside of its bounds, or a text is not UTF-8\0",
+        CCARENA_TIME => "the event is earlier than the previous event\0",
+        CCARENA_ORDER => "the call contradicts earlier calls\0",
+        CCARENA_RANGE => "a number is outside of its bounds, a reserved field is not zero, or a text is not UTF-8\0",
         CCARENA_SCHEME => "the scheme or a parameter of it is refused\0",
         CCARENA_ARTIFACT => "the policy cannot be used\0",
         CCARENA_LACKING => "the host does not report what the controller needs\0",
@@ -178,8 +178,11 @@ pub unsafe extern "C" fn ccarena_policy_read(
     why_bytes: usize,
 ) -> i32 {
     let make = || {
-        if bytes.is_null() || isize::try_from(count).is_err() {
-            return Err(Error::Code(CCARENA_NULL, "bytes is null, or count is too large"));
+        if bytes.is_null() {
+            return Err(Error::Code(CCARENA_NULL, "bytes is null"));
+        }
+        if isize::try_from(count).is_err() {
+            return Err(Wrong::Range { field: "count", expected: "the number of bytes of an artifact" }.into());
         }
         // SAFETY: the caller promises `count` bytes.
         let bytes = unsafe { std::slice::from_raw_parts(bytes, count) };
@@ -218,7 +221,7 @@ pub unsafe extern "C" fn ccarena_create(
 ) -> i32 {
     let make = || {
         // SAFETY: the caller's promise.
-        let name = unsafe { text::read(scheme) }.ok_or(Error::Code(CCARENA_NULL, "scheme is null, or not UTF-8"))?;
+        let name = unsafe { text::read(scheme) }.map_err(|code| Error::Code(code, "scheme is null, or not UTF-8"))?;
         let above = registry::find(name).map_err(|e: BuildError| Refused::from(e))?.weight_above;
         // SAFETY: the caller's promise.
         unsafe { build(&Source::Scheme(name), above, values, count, facts) }
@@ -283,7 +286,7 @@ unsafe fn build(
         let value = unsafe { &*values.add(index) };
         // SAFETY: the caller promises strings.
         let name = unsafe { text::read(value.name) }
-            .ok_or(Error::Code(CCARENA_NULL, "a value's name is null, or not UTF-8"))?;
+            .map_err(|code| Error::Code(code, "a value's name is null, or not UTF-8"))?;
         params.insert(name.to_owned(), value.value);
     }
     config.params = params;

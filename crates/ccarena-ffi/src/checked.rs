@@ -1,19 +1,16 @@
 //! A flow whose every event is checked before the controller gets it.
 
-use ccarena_cc::{Bytes, Dur, Flow, FlowSetting, Host, Rate, Requirement, Signal, Time};
+use ccarena_cc::{Bytes, Dur, Flow, FlowSetting, Host, MOST_WEIGHT, Rate, Requirement, Signal, Time};
 use ccarena_wasm::abi::{self as layout, ACK_BYTES, Control, LOSS_BYTES, NEVER, SENT_BYTES};
 
 use crate::code::Wrong;
 
 /// Times are below this: 146 years.
-const TIMES: u64 = 1 << 62;
+pub(crate) const TIMES: u64 = 1 << 62;
 /// Amounts and positions are below this: 72 petabytes.
 const AMOUNTS: u64 = 1 << 56;
 /// Rates are below this, in bit/s.
 const RATES: f64 = 1e15;
-
-/// Weights are at most this.
-const MOST_WEIGHT: f64 = 1e6;
 
 /// Words of `cc_ack`.
 pub type AckWords = [u64; ACK_BYTES / 8];
@@ -318,11 +315,11 @@ impl Checked {
     /// The weight of the connection among others.
     ///
     /// # Errors
-    /// If it is not above the scheme's bound and finite.
+    /// If it is not above the scheme's bound, or too large.
     pub fn set_weight(&mut self, weight: f64) -> Result {
         self.run(|checked| {
             let fits = weight > checked.weight_above && weight <= MOST_WEIGHT;
-            range(fits, "weight", "more than the scheme's bound, at most 1000000")?;
+            range(fits, "weight", "more than the scheme's bound, at most 1000")?;
             checked.flow.set(FlowSetting::Weight(weight));
             Ok(())
         })
@@ -334,7 +331,7 @@ impl Checked {
     /// If the first is not below the second.
     pub fn set_requirement(&mut self, min: f64, max: f64) -> Result {
         self.run(|checked| {
-            let requirement = requirement(min, max)?;
+            let requirement = requirement([min, max], ["min_bps", "max_bps"])?;
             checked.flow.set(FlowSetting::Requirement(requirement));
             Ok(())
         })
@@ -358,11 +355,33 @@ pub(crate) fn rate(bps: f64, field: &'static str) -> std::result::Result<Rate, W
     Ok(Rate(bps as u64))
 }
 
-/// A requirement, of which two zeros are none.
-pub(crate) fn requirement(min: f64, max: f64) -> std::result::Result<Option<Requirement>, Wrong> {
+/// A requirement, the smaller rate first, of which two zeros are none. `fields` are the names of the two.
+pub(crate) fn requirement(bps: [f64; 2], fields: [&'static str; 2]) -> std::result::Result<Option<Requirement>, Wrong> {
+    let [min, max] = bps;
     if min == 0.0 && max == 0.0 {
         return Ok(None);
     }
-    range((0.0..max).contains(&min) && max < RATES, "required_min_bps", "a rate below required_max_bps")?;
-    Ok(Some(Requirement { min: Rate(min as u64), max: Rate(max as u64) }))
+    range((0.0..RATES).contains(&max), fields[1], "a rate below 1e15 bit/s")?;
+    range((0.0..max).contains(&min), fields[0], "a rate below the larger one")?;
+    let found = Requirement { min: Rate(min as u64), max: Rate(max as u64) };
+    range(found.min < found.max, fields[0], "a rate below the larger one in whole bit/s")?;
+    Ok(Some(found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_that_has_panicked_sends_nothing_and_refuses_calls() {
+        let config = ccarena_cc::Config::default();
+        let source = ccarena_cc::Source::Scheme("cubic");
+        let flow = Flow::build(&source, &config, &Host::ALL, Time::ZERO).unwrap();
+        let mut checked = Checked::new(flow, Host::ALL, Time::ZERO, 0.0);
+        checked.panicked();
+        let control = checked.control();
+        assert_eq!((control.window_bytes, control.pacing_bps, control.timer_ns), (0.0, 0.0, NEVER));
+        assert_eq!(checked.on_spurious_loss(1), Err(Wrong::Panicked));
+        assert_eq!((checked.why(), Wrong::Panicked.code()), (Some(&Wrong::Panicked), crate::code::CCARENA_FAILED));
+    }
 }

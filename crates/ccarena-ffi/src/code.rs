@@ -4,15 +4,15 @@ use std::fmt;
 
 /// Done.
 pub const CCARENA_OK: i32 = 0;
-/// A pointer is null that must not be.
+/// A required pointer is null, or a pointer is not aligned.
 pub const CCARENA_NULL: i32 = 1;
-/// The pointer is no such handle, or one that was freed.
+/// The pointer is not a live handle of this kind.
 pub const CCARENA_HANDLE: i32 = 2;
 /// Another call on the same flow has not returned yet.
 pub const CCARENA_BUSY: i32 = 3;
-/// The event lies before the one before it.
+/// The event is earlier than the previous event.
 pub const CCARENA_TIME: i32 = 4;
-/// The call does not fit the calls before it.
+/// The call contradicts earlier calls.
 pub const CCARENA_ORDER: i32 = 5;
 /// A number is outside of its bounds, a reserved field is not zero, or a text is not UTF-8.
 pub const CCARENA_RANGE: i32 = 6;
@@ -28,7 +28,7 @@ pub const CCARENA_FAILED: i32 = 10;
 /// Reason why a call has done nothing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Wrong {
-    /// The event lies before the one before it.
+    /// The event is earlier than the previous event.
     Time {
         /// Time of the event.
         now_ns: u64,

@@ -1,9 +1,9 @@
 //! Facts that a host gives about itself and a connection.
 #![allow(non_camel_case_types, reason = "names in C")]
 
-use ccarena_cc::{Config, Feedback, Host, Time};
+use ccarena_cc::{Config, Feedback, Host, MOST_WEIGHT, Time};
 
-use crate::checked::{rate, requirement};
+use crate::checked::{TIMES, rate, requirement};
 use crate::code::Wrong;
 
 /// Version of this interface. A library refuses facts of another one.
@@ -50,7 +50,7 @@ pub struct ccarena_facts {
     pub now_ns: u64,
     /// Seed of controllers that randomise. Give each connection another.
     pub seed: u64,
-    /// Weight among other connections; 1 by default.
+    /// Weight among other connections, at most 1000; 1 by default.
     pub weight: f64,
     /// Rate that the application wants, for schemes that tell routers; 10 Gbit/s by default.
     pub desired_bps: f64,
@@ -62,8 +62,8 @@ pub struct ccarena_facts {
     pub reserved: [u32; 4],
 }
 
-/// Largest packet, in bytes: the largest of IPv6's.
-const LARGEST_MSS: u32 = 65_535;
+/// Largest payload of a packet, and most header bytes: an IP packet has at most so many.
+const LARGEST_PACKET: u32 = 65_535;
 /// Largest initial window, in packets.
 const LARGEST_INITIAL: u32 = 65_535;
 /// Flags of hosts.
@@ -78,13 +78,14 @@ const REPORTS: u32 = CCARENA_EVERY_PACKET
 pub(crate) fn configuration(facts: &ccarena_facts) -> Result<(Config, Host, Time), Wrong> {
     let range = |ok: bool, field, expected| if ok { Ok(()) } else { Err(Wrong::Range { field, expected }) };
     range(facts.abi == CCARENA_ABI, "ccarena_facts.abi", "CCARENA_ABI of this header")?;
-    range((1..=LARGEST_MSS).contains(&facts.mss_bytes), "ccarena_facts.mss_bytes", "1 to 65535")?;
+    range((1..=LARGEST_PACKET).contains(&facts.mss_bytes), "ccarena_facts.mss_bytes", "1 to 65535")?;
     let initial = facts.initial_window_packets;
     range(initial <= LARGEST_INITIAL, "ccarena_facts.initial_window_packets", "0 (the default, 10) to 65535")?;
-    range(facts.header_bytes <= LARGEST_MSS, "ccarena_facts.header_bytes", "0 to 65535")?;
+    range(facts.header_bytes <= LARGEST_PACKET, "ccarena_facts.header_bytes", "0 to 65535")?;
     range(facts.reports & !REPORTS == 0, "ccarena_facts.reports", "flags that name a report")?;
     range(facts.flags & !CCARENA_NO_SLOW_START == 0, "ccarena_facts.flags", "0 or CCARENA_NO_SLOW_START")?;
-    range(facts.now_ns < 1 << 62, "ccarena_facts.now_ns", "a time below 2^62 ns")?;
+    range(facts.now_ns < TIMES, "ccarena_facts.now_ns", "a time below 2^62 ns")?;
+    range((0.0..=MOST_WEIGHT).contains(&facts.weight), "ccarena_facts.weight", "0 (the default, 1) to 1000")?;
     range(facts.reserved == [0; 4], "ccarena_facts.reserved", "zeros")?;
     let usual = Config::default();
     let config = Config {
@@ -98,7 +99,10 @@ pub(crate) fn configuration(facts: &ccarena_facts) -> Result<(Config, Host, Time
             0.0 => usual.desired_rate,
             bps => rate(bps, "ccarena_facts.desired_bps")?,
         },
-        requirement: requirement(facts.required_min_bps, facts.required_max_bps)?,
+        requirement: requirement(
+            [facts.required_min_bps, facts.required_max_bps],
+            ["ccarena_facts.required_min_bps", "ccarena_facts.required_max_bps"],
+        )?,
         ..usual
     };
     let reports = |flag: u32| facts.reports & flag != 0;

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::code::{CCARENA_BUSY, CCARENA_FAILED, CCARENA_HANDLE, CCARENA_NULL, CCARENA_OK};
 
-/// Kind of thing behind a handle.
-pub trait Kind {
+/// Kind of thing behind a handle. A host may move a handle to another thread.
+pub trait Kind: Send {
     /// Part of the mark, of which no two kinds have the same.
     const MARK: u64;
 }
@@ -129,5 +129,48 @@ impl<T: Kind> Handle<T> {
             },
             |()| CCARENA_OK,
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Thing {
+        ended: bool,
+    }
+
+    impl Kind for Thing {
+        const MARK: u64 = 7;
+    }
+
+    #[test]
+    fn a_call_within_a_call_is_refused() {
+        let at = Handle::new(Thing { ended: false });
+        // SAFETY: the handle is live until it is freed below.
+        let within = || unsafe { Handle::with(at, |_| CCARENA_OK, |_| {}) };
+        let call = |_: &mut Thing| {
+            assert_eq!(within(), CCARENA_BUSY);
+            // SAFETY: as above; the call is refused.
+            assert_eq!(unsafe { Handle::free(at) }, CCARENA_BUSY);
+            CCARENA_OK
+        };
+        // SAFETY: as above.
+        assert_eq!(unsafe { Handle::with(at, call, |_| {}) }, CCARENA_OK);
+        assert_eq!(within(), CCARENA_OK, "the flag is taken back");
+        // SAFETY: nobody uses it any more.
+        assert_eq!(unsafe { Handle::free(at) }, CCARENA_OK);
+    }
+
+    #[test]
+    fn a_panic_becomes_a_code_and_ends_what_is_behind_the_handle() {
+        let at = Handle::new(Thing { ended: false });
+        // SAFETY: the handle is live until it is freed below.
+        let code = unsafe { Handle::with(at, |_| panic!("a controller's fault"), |thing| thing.ended = true) };
+        assert_eq!(code, CCARENA_FAILED);
+        // SAFETY: as above.
+        assert_eq!(unsafe { Handle::with(at, |thing| i32::from(thing.ended), |_| {}) }, 1);
+        // SAFETY: nobody uses it any more.
+        assert_eq!(unsafe { Handle::free(at) }, CCARENA_OK);
     }
 }

@@ -3,6 +3,8 @@
 use std::ffi::{CStr, c_char};
 use std::fmt::Display;
 
+use crate::code::{CCARENA_NULL, CCARENA_RANGE};
+
 /// Writes `reason` into the `size` bytes at `to`, cut off if it is longer, and ends it with a zero. A null `to` takes nothing.
 ///
 /// # Safety
@@ -25,15 +27,15 @@ pub unsafe fn write(reason: &dyn Display, to: *mut c_char, size: usize) {
     }
 }
 
-/// Returns the text at `from`; none if it is null or not UTF-8.
+/// Returns the text at `from`, or the code of a null pointer or of a text that is not UTF-8.
 ///
 /// # Safety
 /// `from` is null, or a string that ends with a zero and lives as long as the call.
 #[allow(unsafe_code, reason = "reads through a pointer of the host")]
-pub unsafe fn read<'a>(from: *const c_char) -> Option<&'a str> {
+pub unsafe fn read<'a>(from: *const c_char) -> Result<&'a str, i32> {
     if from.is_null() {
-        return None;
+        return Err(CCARENA_NULL);
     }
     // SAFETY: the caller promises a string.
-    unsafe { CStr::from_ptr(from) }.to_str().ok()
+    unsafe { CStr::from_ptr(from) }.to_str().map_err(|_| CCARENA_RANGE)
 }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use ccarena_cc::{FlowSetting, Rate, Requirement};
+use ccarena_cc::{FlowSetting, MOST_WEIGHT, Rate, Requirement};
 use serde::{Deserialize, Serialize};
 
 /// No line is longer.
@@ -112,7 +112,7 @@ impl Change {
         if let Some(mbps) = self.desired_mbps.filter(|&mbps| !rate(mbps)) {
             return fault("desired_mbps", mbps.to_string(), "a rate above zero and at most 1000000");
         }
-        if let Some(weight) = self.weight.filter(|w| !(*w > 0.0 && *w <= 1000.0)) {
+        if let Some(weight) = self.weight.filter(|w| !(*w > 0.0 && *w <= MOST_WEIGHT)) {
             return fault("weight", weight.to_string(), "a number above zero and at most 1000");
         }
         Ok(())

@@ -233,7 +233,10 @@ mod tests {
             assert_eq!(built.is_ok(), works, "{scheme} {weight}");
         }
         let error = build("wcc-md", &Config { weight: 0.5, ..Config::default() }).err().map(|e| e.to_string());
-        assert_eq!(error.as_deref(), Some(r#"weight 0.5 does not suit scheme "wcc-md"; expected more than 0.5"#));
+        assert_eq!(
+            error.as_deref(),
+            Some(r#"weight 0.5 does not suit scheme "wcc-md"; expected more than 0.5, at most 1000"#)
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ccarena_cc::reader::{At, MIN_MBPS, Object, Result, unknown};
 use ccarena_cc::registry;
 use ccarena_cc::types::{Dur, Rate, Requirement, Time};
-use ccarena_cc::{Feedback, PolicySpec, Spec};
+use ccarena_cc::{Feedback, MOST_WEIGHT, PolicySpec, Spec};
 use serde_json::Value;
 
 use super::{
@@ -657,9 +657,11 @@ fn policy(at: &At<'_>, scheme: &Chosen) -> Result<PolicySpec> {
 }
 
 fn weight(at: &At<'_>, scheme: &Chosen) -> Result<f64> {
-    let weight = at.number(0.001, 1000.0)?;
+    let weight = at.number(0.001, MOST_WEIGHT)?;
     match scheme.weight_above.filter(|&above| weight <= above) {
-        Some(above) => at.fail(format!("a number above {above}, as scheme {:?} needs, up to 1000", scheme.name)),
+        Some(above) => {
+            at.fail(format!("a number above {above}, as scheme {:?} needs, up to {MOST_WEIGHT}", scheme.name))
+        }
         None => Ok(weight),
     }
 }
