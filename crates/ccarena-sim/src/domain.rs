@@ -107,7 +107,7 @@ pub struct Recorded {
 
 /// The bottleneck's distribution.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 pub struct LinkDomain {
     /// Kinds of capacity.
     pub kinds: Kinds,
@@ -142,7 +142,7 @@ pub struct LinkDomain {
     pub delayed_acks: f64,
     /// Base RTT in ms.
     pub rtt_ms: Range,
-    /// Queue disciplines, each as often.
+    /// Queue disciplines, drawn equally often.
     #[serde(default = "droptail")]
     pub queues: Vec<Queue>,
     /// Limit of queues that need one, in bandwidth-delay products of the mean rate.
@@ -166,6 +166,28 @@ pub struct LinkDomain {
     pub router: Option<Imperfection>,
 }
 
+impl<'de> Deserialize<'de> for LinkDomain {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let link = Self::deserialize(deserializer)?;
+        link.check().map_err(D::Error::custom)?;
+        Ok(link)
+    }
+}
+
+impl LinkDomain {
+    /// Checks that a queue can be drawn, and its limit if it needs one.
+    fn check(&self) -> Result<(), &'static str> {
+        if self.queues.is_empty() {
+            return Err("link.queues is empty; expected at least one queue");
+        }
+        let has_limits = self.buffer_bdp.is_some() || self.buffer_packets.is_some() || self.unlimited >= 1.0;
+        if !has_limits && self.queues.iter().any(|queue| queue.is_sized) {
+            return Err("link.buffer_bdp is missing; expected a range, since a queue needs a limit and names none");
+        }
+        Ok(())
+    }
+}
+
 /// Distribution of what an ACCT router's measurements lack (`router` of a scenario's link).
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -180,7 +202,7 @@ pub struct Imperfection {
     pub bits: Range,
     /// Share of measurements that are missing.
     pub missing: Range,
-    /// Probability that a router lacks one of these alone, each as often.
+    /// Probability that a router lacks one of these alone, drawn equally often.
     #[serde(default)]
     pub single: f64,
 }
@@ -263,11 +285,11 @@ impl Augment {
 pub struct CrossTraffic {
     /// Probability that an episode has some.
     pub probability: f64,
-    /// Flows to draw from, each as often.
+    /// Flows to draw from, equally often.
     pub schemes: Vec<Competitor>,
     /// Number of flows, inclusive.
     pub flows: Option<(u32, u32)>,
-    /// Probability that one is on and off.
+    /// Probability that a competitor's application switches on and off.
     #[serde(default = "half")]
     pub on_off: f64,
 }

@@ -12,6 +12,10 @@ use ccarena_sim::Domain;
 use serde_json::{Value, json};
 
 fn domain(link: Value) -> Domain {
+    read(link).unwrap()
+}
+
+fn read(link: Value) -> serde_json::Result<Domain> {
     let mut all = json!({
         "kinds": {"trace": 3, "constant": 1}, "rate_mbps": [2, 40], "step_s": 1, "presets": [],
         "traces": ["a", "b"], "rtt_ms": [10, 120], "buffer_bdp": null, "buffer_packets": [50, 1000], "loss": 0,
@@ -19,7 +23,7 @@ fn domain(link: Value) -> Domain {
     });
     all.as_object_mut().unwrap().extend(link.as_object().unwrap().clone());
     let learner = json!({"scheme": "hyvar", "desired_mbps": 10_000});
-    serde_json::from_value(json!({"episode_s": 10, "link": all, "learner": learner})).unwrap()
+    serde_json::from_value(json!({"episode_s": 10, "link": all, "learner": learner}))
 }
 
 fn augmented() -> Domain {
@@ -207,6 +211,11 @@ fn queues_and_marking_flows_are_drawn_as_a_scenario_has_them() {
     let refused = |queue: Value| serde_json::from_value::<ccarena_sim::domain::Queue>(queue).unwrap_err().to_string();
     let coupling = refused(json!({"type": "dualpi2", "coupling": 0}));
     assert!(coupling.starts_with("link.queues.coupling: got 0; expected"), "{coupling}");
+    let link = |link: Value| read(link).unwrap_err().to_string();
+    assert!(link(json!({"queues": []})).starts_with("link.queues is empty"));
+    let without = link(json!({"queues": [{"type": "drophead"}], "buffer_packets": null}));
+    assert!(without.starts_with("link.buffer_bdp is missing"), "{without}");
+    read(json!({"queues": [{"type": "drophead", "packets": 9}], "buffer_packets": null})).unwrap();
     let flow = |flow: Value| serde_json::from_value::<ccarena_sim::domain::Competitor>(flow).unwrap_err().to_string();
     let feedback = flow(json!({"scheme": "cubic", "ecn": "precise"}));
     assert!(feedback.starts_with("cross_traffic.schemes.ecn: got \"precise\"; expected"), "{feedback}");

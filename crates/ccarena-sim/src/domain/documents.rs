@@ -74,7 +74,7 @@ impl TryFrom<Value> for Competitor {
             Value::String(name) => json!({"scheme": name}),
             given => given,
         };
-        // Over any link: of the flow alone something is kept.
+        // The link is a placeholder; only the flow is kept.
         let link = json!({"service": {"type": "constant", "rate_mbps": 1}});
         let whole = json!({"links": [link], "flows": [document]});
         let read =

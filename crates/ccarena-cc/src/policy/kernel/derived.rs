@@ -2,7 +2,7 @@
 
 use super::names::{DERIVATIONS, SIGNALS};
 use super::{DERIVED, ImageError, Writer, number_of};
-use crate::learned::derived::{Derivation, Derived, Flat, Rule};
+use crate::learned::derived::{Derivation, Derived, Flat, Over, Rule};
 use crate::learned::resolved::Piece;
 
 /// Writes `derived`, whose signals the program knows.
@@ -31,8 +31,15 @@ fn row(value: &Derived<Piece>) -> Result<Row, ImageError> {
         Derivation::Quotient(of, default) => ("quotient", *default, 0, *of),
         Derivation::Difference(of) => ("difference", 0.0, 0, *of),
         Derivation::Held(of, Rule::Ewma { gain, reset }) => ("ewma", *gain, 0, [*of, (*reset).into()]),
-        Derivation::Held(of, Rule::Of(statistic, _)) => (statistic.name(), 0.0, 0, [*of, 0]),
+        Derivation::Held(of, Rule::Of(statistic, Over::Flow)) => (statistic.name(), 0.0, 0, [*of, 0]),
+        Derivation::Held(_, Rule::Of(statistic, over)) => {
+            return Err(unknown(format!("{} over {over:?}", statistic.name())));
+        }
     };
-    let number = DERIVATIONS.iter().position(|known| *known == name).unwrap_or(DERIVATIONS.len());
+    let number = DERIVATIONS.iter().position(|known| *known == name).ok_or_else(|| unknown(name.into()))?;
     Ok((value.low, value.high, option, [number, signal, of[0], of[1]]))
+}
+
+fn unknown(rule: String) -> ImageError {
+    ImageError::Piece { piece: format!("derived signal by {rule:?}"), known: DERIVATIONS.join(", ") }
 }
