@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use ccarena_cc::{Dur, Time};
 use ccarena_link::live::{Frames, Inbox};
 use ccarena_quic::offer::Offer;
-use ccarena_quic::remote::{client, server};
+use ccarena_quic::remote::{Token, client, server};
 use ccarena_quic::request::{Change, Range, Request};
 use ccarena_quic::run::{self, RunError};
 use ccarena_quic::transport::{Acks, LARGEST_MTU, SMALLEST_MTU, Settings};
@@ -204,7 +204,7 @@ fn serve_data(words: &[&str]) -> Done {
 fn receive_scenarios(words: &[&str]) -> Done {
     let mut options = server::Options {
         listen: ([127, 0, 0, 1], 4433).into(),
-        token: String::new(),
+        token: Token(String::new()),
         longest: Dur::from_millis(120_000),
         most_bytes: 4_000_000_000,
     };
@@ -213,14 +213,14 @@ fn receive_scenarios(words: &[&str]) -> Done {
             "--listen" => options.listen = address(name, value)?,
             "--token" => {
                 let text = fs::read_to_string(value).map_err(|e| failed(format!("--token {value}: {e}")))?;
-                options.token = text.trim().into();
+                options.token = Token(text.trim().into());
             }
             "--most-s" => options.longest = Dur::from_secs_f64(number(name, value)?),
             "--most-mb" => options.most_bytes = (number(name, value)? * 1e6) as u64,
             other => return Err(Failure::Usage(format!("remote: unknown option {other}"))),
         }
     }
-    if options.token.is_empty() {
+    if options.token.0.is_empty() {
         return Err(Failure::Usage("remote: --token FILE is missing, or its file is empty".into()));
     }
     let inbox = Inbox::new().map_err(failed)?;

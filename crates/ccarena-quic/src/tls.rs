@@ -16,10 +16,15 @@ use rustls::server::AlwaysResolvesServerRawPublicKeys;
 use rustls::sign::CertifiedKey;
 use rustls::{CertificateError, DigitallySignedStruct, PeerIncompatible, SignatureScheme, version};
 
+use crate::remote::Token;
+
 /// Protocol of our endpoints within QUIC.
 pub const PROTOCOL: &[u8] = b"ccarena/1";
 /// Beginning of an Ed25519 private key in PKCS #8, which its seed of 32 bytes follows (RFC 8410 §7).
 const PKCS8_ED25519: &[u8] = &[0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
+
+/// Digits of a token.
+const TOKEN_DIGITS: usize = 64;
 
 /// Error of a missing secure endpoint.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +35,9 @@ pub enum TlsError {
     /// Something that the TLS library refuses.
     #[error("TLS cannot be set up: {0}")]
     Rustls(#[from] rustls::Error),
+    /// A secret that is no token.
+    #[error("the token is none; expected 64 hexadecimal digits, as `ccarena remote serve --token FILE` writes")]
+    Token,
     /// The cryptography library lacks what QUIC begins with.
     #[error("TLS cannot be set up: no cipher suite for QUIC's first packets; this is a bug in ccarena")]
     Suite,
@@ -56,12 +64,17 @@ impl Identity {
         Self::of_key(document.as_ref().to_vec())
     }
 
-    /// The identity that belongs to a secret: whoever holds the secret knows the fingerprint, and can be the server.
+    /// The identity that belongs to a token: whoever holds the token knows the fingerprint, and can be the server.
     ///
     /// # Errors
-    /// If the library refuses.
-    pub fn of_secret(secret: &str) -> Result<Self, TlsError> {
-        let seed = digest::digest(&digest::SHA256, format!("ccarena server key {secret}").as_bytes());
+    /// If it is no token: the server shows its public key to everybody, so that a short token could be found by trying. If
+    /// the library refuses.
+    pub fn of_token(token: &Token) -> Result<Self, TlsError> {
+        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        if token.0.len() != TOKEN_DIGITS || !token.0.bytes().all(is_digit) {
+            return Err(TlsError::Token);
+        }
+        let seed = digest::digest(&digest::SHA256, format!("ccarena server key {}", token.0).as_bytes());
         Self::of_key([PKCS8_ED25519, seed.as_ref()].concat())
     }
 

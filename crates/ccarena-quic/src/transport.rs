@@ -38,6 +38,8 @@ pub struct Settings {
     pub acks: Option<Acks>,
     /// Bytes that the peer may send beyond what was read; none has no limit.
     pub receive_window: Option<u64>,
+    /// Bytes that the peer may send at first, on all streams together; none is `receive_window`.
+    pub early_window: Option<u64>,
     /// Streams that the peer may have open at once, in both directions and in its own alone. Whoever allows them reads them.
     pub streams: Streams,
     /// The connection ends when nothing comes for so long; none is for ever.
@@ -61,6 +63,7 @@ impl Default for Settings {
             mtu: LARGEST_MTU,
             acks: None,
             receive_window: None,
+            early_window: None,
             streams: Streams::default(),
             idle: Some(IDLE),
             keep_alive: None,
@@ -72,13 +75,13 @@ impl Default for Settings {
 #[must_use]
 pub fn config(settings: &Settings, steering: Arc<dyn ControllerFactory + Send + Sync>) -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
-    let window = settings.receive_window.and_then(|bytes| VarInt::from_u64(bytes).ok()).unwrap_or(VarInt::MAX);
+    let window = |bytes: Option<u64>| bytes.and_then(|bytes| VarInt::from_u64(bytes).ok()).unwrap_or(VarInt::MAX);
     config
         .initial_mtu(settings.mtu)
         .min_mtu(settings.mtu)
         .mtu_discovery_config(None)
-        .receive_window(window)
-        .stream_receive_window(window)
+        .receive_window(window(settings.early_window.or(settings.receive_window)))
+        .stream_receive_window(window(settings.receive_window))
         .send_window(SEND_WINDOW)
         .max_concurrent_uni_streams(VarInt::from_u32(settings.streams.unidirectional))
         .max_concurrent_bidi_streams(VarInt::from_u32(settings.streams.bidirectional))

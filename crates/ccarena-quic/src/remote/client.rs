@@ -14,6 +14,7 @@ use ccarena_link::live::{self, Frames, Inbox};
 use ccarena_net::{Ecn, Scenario};
 use noq_proto::{ConnectionError, Dir, Event, StreamEvent, StreamId};
 
+use super::Token;
 use super::message::{Answer, Ask, MOST_FLOWS, VERSION, line};
 use super::offset::{Exchange, Offset};
 use super::outcome::{Flow, outcome};
@@ -37,9 +38,9 @@ const EXCHANGES: u32 = 20;
 const PAUSE: Dur = Dur::from_millis(10);
 /// More exchanges after a run, while its queue drains.
 const MOST_EXCHANGES: u32 = 200;
-/// A server that is silent for so long is gone.
+/// Silence after which the client gives the server up.
 const SILENCE: Dur = Dur::from_millis(5_000);
-/// A flow that sends nothing asks for a sign of life so often.
+/// Interval of keep-alive packets of an idle flow.
 const KEEP_ALIVE: Dur = Dur::from_millis(10_000);
 /// Longest packet times that are taken, in bytes.
 const LONGEST_TIMES: usize = 1 << 28;
@@ -105,10 +106,10 @@ fn senders(
     policies: &Policies,
     (clock, remote): (Clock, SocketAddr),
     run: &str,
-    token: &str,
+    token: &Token,
 ) -> Result<Senders<Joining>, RunError> {
     let (mut hosts, mut openings) = (Vec::new(), Vec::new());
-    let fingerprint = Identity::of_secret(token)?.fingerprint;
+    let fingerprint = Identity::of_token(token)?.fingerprint;
     for (index, (flow, plan)) in scenario.flows.iter().zip(plans).enumerate() {
         let udp = bind(remote, plan.ecn).map_err(|source| RunError::Socket { flow: index, source })?;
         hosts.push(Host::new(udp, clock, None));
@@ -225,7 +226,7 @@ impl Peer for Control {
     }
 }
 
-/// The talk with the server.
+/// Control connection to the server.
 struct Talk<'a> {
     address: String,
     remote: SocketAddr,
@@ -250,7 +251,7 @@ impl<'a> Talk<'a> {
         };
         let steering =
             Steering::of_receiver(clock, settings.mtu, None).map_err(|source| RunError::Scheme { flow: 0, source })?;
-        let mut config = tls::client(Some(Identity::of_secret(&remote.token)?.fingerprint))?;
+        let mut config = tls::client(Some(Identity::of_token(&remote.token)?.fingerprint))?;
         config.transport_config(transport::config(&settings, Arc::new(steering.clone())));
         host.connect(config, found, steering, Control::default()).map_err(|e| wrong(e.to_string()))?;
         let reactor = Reactor::new(clock, vec![host]).map_err(RunError::Reactor)?;
@@ -321,9 +322,9 @@ impl<'a> Talk<'a> {
         RunError::Remote(format!("{}: unexpected answer {answer:?}", self.address))
     }
 
-    fn greet(&mut self, token: &str) -> Result<(), RunError> {
-        match self.ask(&Ask::Hello { version: VERSION, token: token.into() })?.2 {
-            Answer::Welcome { .. } => Ok(()),
+    fn greet(&mut self, token: &Token) -> Result<(), RunError> {
+        match self.ask(&Ask::Hello { version: VERSION, token: token.clone() })?.2 {
+            Answer::Welcome {} => Ok(()),
             other => Err(self.unexpected(&other)),
         }
     }

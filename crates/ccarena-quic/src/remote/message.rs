@@ -6,6 +6,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::Token;
+
 /// Version of the messages; ends of different versions refuse each other.
 pub const VERSION: u64 = 1;
 /// Most flows of a run.
@@ -20,7 +22,7 @@ pub enum Ask {
         /// [`VERSION`] of the client.
         version: u64,
         /// Secret that both ends hold.
-        token: String,
+        token: Token,
     },
     /// Question for the server's time.
     Clock {
@@ -50,10 +52,7 @@ pub enum Ask {
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Answer {
     /// Answer to a greeting.
-    Welcome {
-        /// Version of the server's program.
-        program: String,
-    },
+    Welcome {},
     /// Answer to a question for the time.
     Clock {
         /// Number of the question.
@@ -148,7 +147,7 @@ mod tests {
     #[test]
     fn a_message_is_read_and_a_wrong_one_named() {
         for ask in [
-            Ask::Hello { version: VERSION, token: "ab".into() },
+            Ask::Hello { version: VERSION, token: Token("ab".into()) },
             Ask::Clock { number: 3 },
             Ask::Run { flows: 2, duration_s: 1.5 },
             Ask::Join { run: "ab".into(), flow: 1 },

@@ -1,17 +1,20 @@
 //! The receiving end of runs over a real path.
 
+use std::fmt;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
 use ccarena_cc::{Dur, Time};
 use ccarena_link::clock as link_clock;
 use ccarena_net::Ecn;
-use noq_proto::{ConnectionError, Dir, Event, StreamEvent, StreamId};
+use noq_proto::{ConnectionError, Dir, Event, StreamEvent, StreamId, VarInt};
 use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::{Value, json};
 
+use super::Token;
 use super::message::{Answer, Ask, line};
 use super::stamps::{Arrived, Stamp, encode};
 use crate::clock::Clock;
@@ -24,18 +27,20 @@ use crate::tls::Identity;
 use crate::transport::{self, IDLE, Settings, Streams};
 use crate::udp::{SEND_BUFFER, Udp};
 
-/// A client that has said nothing so long after its first packet is sent away.
-const SPEAKS_WITHIN: Dur = Dur::from_millis(5_000);
-/// Entries that a client may cause before it has said who it is.
-const BEFORE_WORD: usize = 1024;
-/// A run may take so long beyond its own length, to begin and to end.
+/// Time within which a client has to send its first line.
+const FIRST_LINE_WITHIN: Dur = Dur::from_millis(5_000);
+/// Most entries of a client whose first line is missing.
+const MOST_EARLY_ENTRIES: usize = 1024;
+/// Time that a run may take beyond its duration, to begin and to end.
 const GRACE: Dur = Dur::from_millis(30_000);
-/// Most entries of a run: each takes 24 bytes.
+/// Most entries of a run. Each takes 24 bytes, twice that while a list grows, and 18 more when the run is sent.
 const MOST_ENTRIES: usize = 8 << 20;
-/// A control looks at its run so often.
+/// Interval at which a control connection checks the limits of its run.
 const LOOK: Dur = Dur::from_millis(100);
 /// Data of a flow that may wait to be read.
-const RECEIVE_WINDOW: u64 = 16 << 20;
+const RECEIVE_WINDOW: u32 = 16 << 20;
+/// Data of a connection that has not joined a run, which may wait to be read: the server keeps it for whoever sends.
+const EARLY_WINDOW: u64 = 64 << 10;
 /// Finite transfers of a flow that may be open at once.
 const STREAMS: u32 = 1024;
 
@@ -44,7 +49,7 @@ pub struct Options {
     /// Listening address.
     pub listen: SocketAddr,
     /// Secret that clients hold, too.
-    pub token: String,
+    pub token: Token,
     /// Longest run.
     pub longest: Dur,
     /// Most bytes of a run.
@@ -52,13 +57,13 @@ pub struct Options {
 }
 
 /// State that the server's connections share.
-struct Desk {
+struct State {
     token: Vec<u8>,
     longest: Dur,
     most_bytes: u64,
     run: Option<Run>,
-    /// Facts for the log.
-    told: Vec<Value>,
+    /// Lines of the log that are not written yet.
+    log_lines: Vec<Value>,
 }
 
 /// The run that goes on. There is one at a time, so that none disturbs another.
@@ -71,44 +76,92 @@ struct Run {
     joined: Vec<bool>,
     bytes: u64,
     entries: usize,
+    /// Limit that the run has exceeded.
+    exceeded: Option<Limit>,
 }
 
-type Shared = Arc<Mutex<Desk>>;
+/// Limit of a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Limit {
+    /// Most bytes.
+    Bytes(u64),
+    /// Most entries.
+    Entries,
+    /// Time at which it has to have ended.
+    Time,
+}
 
-fn at(desk: &Shared) -> MutexGuard<'_, Desk> {
-    desk.lock().unwrap_or_else(PoisonError::into_inner)
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bytes(most) => {
+                write!(
+                    f,
+                    "the run sent more than {} MB, the limit of this server (`--most-mb` there)",
+                    most / 1_000_000
+                )
+            }
+            Self::Entries => {
+                write!(f, "the run has more than {MOST_ENTRIES} packets and reads, the most that this server keeps")
+            }
+            Self::Time => write!(f, "the run did not end in time"),
+        }
+    }
+}
+
+impl Run {
+    /// Adds to what came of `flow` by `add`.
+    fn add(&mut self, flow: usize, bytes: u64, most_bytes: u64, add: impl FnOnce(&mut Arrived)) -> Result<(), Limit> {
+        let arrived = &mut self.flows[flow];
+        let before = arrived.len();
+        add(arrived);
+        self.entries += arrived.len() - before;
+        self.bytes += bytes;
+        if self.bytes > most_bytes {
+            self.exceeded = Some(Limit::Bytes(most_bytes));
+        } else if self.entries > MOST_ENTRIES {
+            self.exceeded = Some(Limit::Entries);
+        }
+        self.exceeded.map_or(Ok(()), Err)
+    }
+}
+
+type Shared = Arc<Mutex<State>>;
+
+fn locked(state: &Shared) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Role of a connection.
 enum Kind {
-    /// Nothing has been said on it.
-    Stranger,
+    /// Connection whose first line is missing.
+    Unidentified,
     /// Holder of the token.
     Control,
     /// Flow of the run with this name.
     Flow { run: String, flow: usize },
-    /// Connection that was refused.
+    /// Connection that is refused or closed.
     Over,
 }
 
 /// A client's connection.
-struct Guest {
+struct Client {
     number: u64,
     remote: SocketAddr,
-    desk: Shared,
+    state: Shared,
     kind: Kind,
-    speaks_until: Time,
+    first_line_until: Time,
     look: Time,
     lines: Lines,
     stream: Option<StreamId>,
     /// Bytes that wait to be sent: on the first stream, and packet times on one of their own.
     pending: Vec<u8>,
-    times: Option<(StreamId, Vec<u8>)>,
+    times: Option<(StreamId, Bytes)>,
     /// Data that arrived before it joined a run.
     early: Arrived,
 }
 
-impl Guest {
+impl Client {
     fn refuse(&mut self, link: &mut Link<'_>, reason: &str) {
         link.close(REFUSED, reason);
         self.leave(Some(reason));
@@ -117,13 +170,13 @@ impl Guest {
     /// Ends what it was part of.
     fn leave(&mut self, error: Option<&str>) {
         let kind = std::mem::replace(&mut self.kind, Kind::Over);
-        (self.speaks_until, self.look) = (Time::NEVER, Time::NEVER);
-        let mut desk = at(&self.desk);
+        (self.first_line_until, self.look) = (Time::NEVER, Time::NEVER);
+        let mut state = locked(&self.state);
         if matches!(kind, Kind::Control) {
-            desk.run.take_if(|run| run.control == self.number);
+            state.run.take_if(|run| run.control == self.number);
         }
-        if matches!(kind, Kind::Control | Kind::Stranger) {
-            desk.told.push(json!({"peer": self.remote.to_string(), "closed": true, "error": error}));
+        if matches!(kind, Kind::Control | Kind::Unidentified) {
+            state.log_lines.push(json!({"peer": self.remote.to_string(), "closed": true, "error": error}));
         }
     }
 
@@ -146,8 +199,8 @@ impl Guest {
     /// Takes a line of the client's.
     fn take(&mut self, link: &mut Link<'_>, text: &[u8]) -> Result<(), String> {
         match (&self.kind, Ask::parse(text).map_err(|e| e.to_string())?) {
-            (Kind::Stranger, Ask::Hello { token, .. }) => self.greet(&token),
-            (Kind::Stranger, Ask::Join { run, flow }) => self.join(run, flow),
+            (Kind::Unidentified, Ask::Hello { token, .. }) => self.greet(&token),
+            (Kind::Unidentified, Ask::Join { run, flow }) => self.join(link, run, flow),
             (Kind::Control, Ask::Clock { number }) => {
                 let now = link.now.0;
                 self.pending.extend(line(&Answer::Clock { number, received_ns: now, sent_ns: now }));
@@ -161,25 +214,29 @@ impl Guest {
         }
     }
 
-    fn greet(&mut self, token: &str) -> Result<(), String> {
-        if super::digest_of(token) != at(&self.desk).token {
+    fn greet(&mut self, token: &Token) -> Result<(), String> {
+        if token.digest() != locked(&self.state).token {
             return Err("wrong token: use the file that `ccarena remote serve --token FILE` names there".into());
         }
-        (self.kind, self.speaks_until) = (Kind::Control, Time::NEVER);
-        self.pending.extend(line(&Answer::Welcome { program: env!("CARGO_PKG_VERSION").into() }));
+        (self.kind, self.first_line_until) = (Kind::Control, Time::NEVER);
+        self.pending.extend(line(&Answer::Welcome {}));
         Ok(())
     }
 
-    fn join(&mut self, id: String, flow: usize) -> Result<(), String> {
-        let mut desk = at(&self.desk);
-        let run = desk.run.as_mut().filter(|run| run.id == id).ok_or("no such run goes on")?;
+    fn join(&mut self, link: &mut Link<'_>, id: String, flow: usize) -> Result<(), String> {
+        let mut state = locked(&self.state);
+        let most_bytes = state.most_bytes;
+        let run = state.run.as_mut().filter(|run| run.id == id).ok_or("no such run goes on")?;
         match run.joined.get_mut(flow) {
             Some(joined @ false) => *joined = true,
             _ => return Err(format!("flow: got {flow}; expected the number of a flow that has not joined")),
         }
-        run.flows[flow].append(&mut self.early);
-        drop(desk);
-        (self.kind, self.speaks_until) = (Kind::Flow { run: id, flow }, Time::NEVER);
+        let bytes = self.early.packets.iter().map(|packet| u64::from(packet.bytes)).sum();
+        run.add(flow, bytes, most_bytes, |arrived| arrived.append(&mut self.early))
+            .map_err(|limit| limit.to_string())?;
+        drop(state);
+        link.stack.set_receive_window(VarInt::from_u32(RECEIVE_WINDOW));
+        (self.kind, self.first_line_until) = (Kind::Flow { run: id, flow }, Time::NEVER);
         Ok(())
     }
 
@@ -187,18 +244,18 @@ impl Guest {
         let mut random = [0; 16];
         SystemRandom::new().fill(&mut random).map_err(|_| "no random numbers here")?;
         let id: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        let mut desk = at(&self.desk);
-        let (length, longest) = (Dur::from_secs_f64(duration_s), desk.longest);
+        let mut state = locked(&self.state);
+        let (length, longest) = (Dur::from_secs_f64(duration_s), state.longest);
         if length > longest {
             let most_s = longest.as_secs_f64();
             return Err(format!(
                 "duration_s: got {duration_s}; expected at most {most_s}, the limit of this server (`--most-s` there)"
             ));
         }
-        if desk.run.is_some() {
+        if state.run.is_some() {
             return Err("another run goes on here; wait until it has ended".into());
         }
-        desk.run = Some(Run {
+        state.run = Some(Run {
             id: id.clone(),
             control: self.number,
             until: now + length + GRACE,
@@ -206,9 +263,10 @@ impl Guest {
             joined: vec![false; flows],
             bytes: 0,
             entries: 0,
+            exceeded: None,
         });
-        desk.told.push(json!({"peer": self.remote.to_string(), "flows": flows, "duration_s": duration_s}));
-        drop(desk);
+        state.log_lines.push(json!({"peer": self.remote.to_string(), "flows": flows, "duration_s": duration_s}));
+        drop(state);
         self.look = now;
         self.pending.extend(line(&Answer::Started { run: id }));
         Ok(())
@@ -216,58 +274,54 @@ impl Guest {
 
     /// Sends what came of the run, and ends it.
     fn finish(&mut self, link: &mut Link<'_>) -> Result<(), String> {
-        let run = at(&self.desk).run.take_if(|run| run.control == self.number).ok_or("no run goes on")?;
+        let run = locked(&self.state).run.take_if(|run| run.control == self.number).ok_or("no run goes on")?;
         self.look = Time::NEVER;
         let stream = link.stack.streams().open(Dir::Uni).ok_or("a stream for packet times is missing")?;
-        self.times = Some((stream, encode(&run.flows)));
+        self.times = Some((stream, encode(&run.flows).into()));
         Ok(())
     }
 
     /// Adds to what came of its flow; an error if that is more than the run may have.
     fn add(&mut self, bytes: usize, add: impl FnOnce(&mut Arrived)) -> Result<(), String> {
         let (id, flow) = match &self.kind {
-            Kind::Stranger if self.early.len() < BEFORE_WORD => {
+            Kind::Unidentified if self.early.len() < MOST_EARLY_ENTRIES => {
                 add(&mut self.early);
                 return Ok(());
             }
-            Kind::Stranger => return Err("data came before the connection's first line".into()),
+            Kind::Unidentified => return Err(TOO_EARLY.into()),
             Kind::Flow { run, flow } => (run, *flow),
             Kind::Control | Kind::Over => return Ok(()),
         };
-        let mut desk = at(&self.desk);
-        let most_bytes = desk.most_bytes;
-        let goes_on = |run: &&mut Run| run.id == *id && run.until > Time::ZERO;
-        let Some(run) = desk.run.as_mut().filter(goes_on) else { return Ok(()) };
-        add(&mut run.flows[flow]);
-        run.bytes += bytes as u64;
-        run.entries += 1;
-        if run.bytes > most_bytes || run.entries > MOST_ENTRIES {
-            run.until = Time::ZERO;
-            return Err(beyond(most_bytes));
-        }
-        Ok(())
+        let mut state = locked(&self.state);
+        let most_bytes = state.most_bytes;
+        let goes_on = |run: &&mut Run| run.id == *id && run.exceeded.is_none();
+        let Some(run) = state.run.as_mut().filter(goes_on) else { return Ok(()) };
+        run.add(flow, bytes as u64, most_bytes, add).map_err(|limit| limit.to_string())
     }
 
     /// Reason why its part of a run is over; none while it goes on.
     fn is_over(&self, now: Time) -> Option<String> {
-        let desk = at(&self.desk);
-        let run = desk.run.as_ref();
+        let state = locked(&self.state);
+        let run = state.run.as_ref();
         match &self.kind {
-            Kind::Stranger if now >= self.speaks_until => Some("nothing was said in time".into()),
-            Kind::Control => run.filter(|run| run.control == self.number && now >= run.until).map(|run| {
-                if run.until == Time::ZERO { beyond(desk.most_bytes) } else { "the run did not end in time".into() }
-            }),
+            Kind::Unidentified if self.early.len() >= MOST_EARLY_ENTRIES => Some(TOO_EARLY.into()),
+            Kind::Unidentified if now >= self.first_line_until => {
+                Some(format!("no first line within {} s", FIRST_LINE_WITHIN.as_secs_f64()))
+            }
+            Kind::Control => {
+                let run = run.filter(|run| run.control == self.number);
+                let limit = run.and_then(|run| run.exceeded.or((now >= run.until).then_some(Limit::Time)));
+                limit.map(|limit| limit.to_string())
+            }
             Kind::Flow { run: id, .. } if run.is_none_or(|run| run.id != *id) => Some("the run is over".into()),
             _ => None,
         }
     }
 }
 
-fn beyond(most_bytes: u64) -> String {
-    format!("the run sent more than {} MB, the limit of this server (`--most-mb` there)", most_bytes / 1_000_000)
-}
+const TOO_EARLY: &str = "data came before the connection's first line";
 
-impl Peer for Guest {
+impl Peer for Client {
     fn on_event(&mut self, link: &mut Link<'_>, event: Event) {
         match event {
             Event::Stream(StreamEvent::Opened { dir: Dir::Bi }) if self.stream.is_none() => {
@@ -296,12 +350,12 @@ impl Peer for Guest {
     }
 
     fn on_datagram(&mut self, now: Time, payload: &[u8]) {
-        // What is too much shows when the connection is written.
+        // A limit that this exceeds ends the connection, or the run's control, when it is written.
         let _ = self.add(payload.len(), |arrived| arrived.packets.push(Stamp::new(now, payload)));
     }
 
     fn next(&self) -> Time {
-        self.speaks_until.min(self.look)
+        self.first_line_until.min(self.look)
     }
 
     fn write(&mut self, link: &mut Link<'_>) {
@@ -317,38 +371,40 @@ impl Peer for Guest {
             }
         }
         if let Some((stream, bytes)) = &mut self.times {
-            while let Ok(count) = link.stack.send_stream(*stream).write(bytes) {
-                if count == bytes.len() {
+            // The stack shares the bytes until they are acknowledged.
+            while let Ok(count) = link.stack.send_stream(*stream).write_chunks(&mut &mut [bytes.clone()][..]) {
+                *bytes = bytes.slice(count..);
+                if bytes.is_empty() {
                     let _ = link.stack.send_stream(*stream).finish();
                     self.times = None;
                     return;
                 }
-                bytes.drain(..count);
             }
         }
     }
 }
 
-/// Serves until one of `stop` polls readable. What it tells goes to `out`: where it is, then lines of JSON.
+/// Serves until one of `stop` polls readable. Writes its address to `out`, then the log, in lines of JSON.
 ///
 /// # Errors
 /// If it cannot listen, or `out` cannot be written.
 pub fn serve(options: Options, out: &mut dyn Write, stop: &[RawFd]) -> Result<(), ServeError> {
     let Options { listen, token, longest, most_bytes } = options;
-    let desk = Desk { token: super::digest_of(&token), longest, most_bytes, run: None, told: Vec::new() };
-    let desk = Arc::new(Mutex::new(desk));
+    let state = State { token: token.digest(), longest, most_bytes, run: None, log_lines: Vec::new() };
+    let state = Arc::new(Mutex::new(state));
     let clock = Clock::starting();
-    let config = Identity::of_secret(&token).and_then(|identity| identity.config())?;
+    let config = Identity::of_token(&token).and_then(|identity| identity.config())?;
     let udp =
         Udp::bind(listen, Ecn::Ect0, SEND_BUFFER).map_err(ServeError::of(format!("cannot listen at {listen}")))?;
-    let accept = accept(Arc::clone(&desk), clock, config.clone());
+    let accept = accept(Arc::clone(&state), clock, config.clone());
     let host = Host::new(udp, clock, Some((Arc::new(config), accept)));
     let address = host.address().map_err(ServeError::of("cannot tell where it listens"))?;
     let mut reactor = Reactor::new(clock, vec![host]).map_err(ServeError::of("cannot wait for datagrams"))?;
-    at(&desk).told.push(json!({"listening": address.to_string(), "version": env!("CARGO_PKG_VERSION")}));
+    locked(&state).log_lines.push(json!({"listening": address.to_string(), "version": env!("CARGO_PKG_VERSION")}));
     link_clock::precise_timers();
     loop {
-        let lines: String = std::mem::take(&mut at(&desk).told).iter().map(|line| format!("{line}\n")).collect();
+        let lines: String =
+            std::mem::take(&mut locked(&state).log_lines).iter().map(|line| format!("{line}\n")).collect();
         if !lines.is_empty() {
             let written = out.write_all(lines.as_bytes()).and_then(|()| out.flush());
             written.map_err(ServeError::of("cannot write standard output"))?;
@@ -361,21 +417,27 @@ pub fn serve(options: Options, out: &mut dyn Write, stop: &[RawFd]) -> Result<()
 }
 
 /// Accepts every client, whose first line says what it is.
-fn accept(desk: Shared, clock: Clock, server: noq_proto::ServerConfig) -> Accept<Guest> {
+fn accept(state: Shared, clock: Clock, server: noq_proto::ServerConfig) -> Accept<Client> {
     let streams = Streams { bidirectional: 1, unidirectional: STREAMS };
-    let settings = Settings { receive_window: Some(RECEIVE_WINDOW), streams, idle: Some(IDLE), ..Settings::default() };
+    let settings = Settings {
+        receive_window: Some(RECEIVE_WINDOW.into()),
+        early_window: Some(EARLY_WINDOW),
+        streams,
+        idle: Some(IDLE),
+        ..Settings::default()
+    };
     let mut number = 0;
     Box::new(move |remote| {
         let steering = Steering::of_receiver(clock, settings.mtu, None).ok()?;
         let mut config = server.clone();
         config.transport_config(transport::config(&settings, Arc::new(steering.clone())));
         number += 1;
-        let guest = Guest {
+        let client = Client {
             number,
             remote,
-            desk: Arc::clone(&desk),
-            kind: Kind::Stranger,
-            speaks_until: clock.time(clock.now()) + SPEAKS_WITHIN,
+            state: Arc::clone(&state),
+            kind: Kind::Unidentified,
+            first_line_until: clock.time(clock.now()) + FIRST_LINE_WITHIN,
             look: Time::NEVER,
             lines: Lines::default(),
             stream: None,
@@ -383,6 +445,41 @@ fn accept(desk: Shared, clock: Clock, server: noq_proto::ServerConfig) -> Accept
             times: None,
             early: Arrived::default(),
         };
-        Some((Arc::new(config), steering, guest))
+        Some((Arc::new(config), steering, client))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::stamps::Stamp;
+    use super::*;
+
+    fn run(entries: usize) -> Run {
+        Run {
+            id: "a".into(),
+            control: 1,
+            until: Time::NEVER,
+            flows: vec![Arrived::default()],
+            joined: vec![true],
+            bytes: 0,
+            entries,
+            exceeded: None,
+        }
+    }
+
+    #[test]
+    fn each_limit_of_a_run_gives_its_own_reason() {
+        let packet = |arrived: &mut Arrived| arrived.packets.push(Stamp::new(Time(1), b"12345678"));
+        let mut sent = run(0);
+        assert_eq!((sent.add(0, 8, 2_000_000, packet), sent.entries), (Ok(()), 1));
+        assert_eq!(sent.add(0, 2_000_000, 2_000_000, |_| {}), Err(Limit::Bytes(2_000_000)));
+        assert_eq!((sent.entries, sent.exceeded), (1, Some(Limit::Bytes(2_000_000))));
+        assert!(Limit::Bytes(2_000_000).to_string().contains("more than 2 MB"));
+
+        let mut kept = run(MOST_ENTRIES - 3);
+        let streams = |arrived: &mut Arrived| arrived.whole.extend([(0, Time(1)), (1, Time(1)), (2, Time(1))]);
+        assert_eq!(kept.add(0, 0, 9, streams), Ok(()), "three streams are three entries");
+        assert_eq!(kept.add(0, 8, 9, packet), Err(Limit::Entries));
+        assert!(Limit::Entries.to_string().contains("8388608 packets and reads"));
+    }
 }

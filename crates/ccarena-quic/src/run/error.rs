@@ -107,6 +107,7 @@ impl RunError {
             | Self::Scenario(_)
             | Self::Resources(_)
             | Self::Unsupported { .. }
+            | Self::Tls(TlsError::Token)
             | Self::Scheme { .. } => "scenario",
             Self::Link(LinkError::Service { .. } | LinkError::Flows { .. }) => "scenario",
             Self::Policy { .. } => "policy",

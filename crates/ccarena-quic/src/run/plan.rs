@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{HEADER_BYTES, RunError};
+use crate::remote::Token;
 use crate::steering::Driver;
 use crate::transport::{Acks, LARGEST_MTU, SMALLEST_MTU, Settings};
 
@@ -35,7 +36,7 @@ pub struct Remote {
     /// `HOST:PORT`.
     pub address: String,
     /// Secret that both ends hold.
-    pub token: String,
+    pub token: Token,
 }
 
 impl Request {
