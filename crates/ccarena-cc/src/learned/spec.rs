@@ -195,7 +195,7 @@ impl Spec {
         self.base.schemes().filter_map(|scheme| scheme.weight_above).chain(observed).reduce(f64::max)
     }
 
-    /// Feedback of marks without which it runs otherwise: counts in an L4S queue, otherwise as much as its base needs.
+    /// Returns the least ECN feedback at which the spec runs as trained: counts in an L4S queue, otherwise that of its base.
     #[must_use]
     pub fn needed_feedback(&self) -> Feedback {
         if self.l4s { Feedback::Accurate } else { self.base.feedback() }
@@ -212,7 +212,7 @@ impl Spec {
         self.observe.iter().chain(self.report.iter().filter(move |_| reported))
     }
 
-    /// Actions move the rate.
+    /// Returns whether actions set the rate.
     pub(super) fn moves_rate(&self) -> bool {
         self.actuators.iter().any(|actuator| actuator.entry.lever == Lever::Rate)
     }

@@ -196,7 +196,7 @@ impl Controller for Pcc {
         event.rtt_us = self.rtt.latest_us;
         event.srtt_us = self.rtt.smoothed_us;
         match self.monitor.on_event(event) {
-            Outcome::Results(results) => self.control.decide(&results, &mut self.utility),
+            Outcome::Results => self.control.decide(self.monitor.results(), &mut self.utility),
             Outcome::Wait | Outcome::Nothing => {}
         }
         if self.control.is_starting() {

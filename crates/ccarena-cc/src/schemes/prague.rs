@@ -91,7 +91,7 @@ impl Round {
     }
 }
 
-/// A controller whose acknowledgements count marks.
+/// Prague, of a flow whose acknowledgements count marks.
 pub struct Prague {
     mss: f64,
     /// Window and slow-start threshold in segments, with fractions.

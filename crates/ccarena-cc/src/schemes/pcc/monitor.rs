@@ -24,8 +24,8 @@ const PATIENCE: u64 = 10;
 pub(super) enum Outcome {
     /// Results are missing.
     Wait,
-    /// All useful intervals are complete.
-    Results(Vec<Statistics>),
+    /// All useful intervals are complete: see [`Monitor::results`].
+    Results,
     /// The intervals are useless: the control tries again as if it had not asked.
     Nothing,
 }
@@ -35,6 +35,8 @@ pub(super) enum Outcome {
 pub(super) struct Monitor {
     intervals: VecDeque<Interval>,
     useful: usize,
+    /// Results of the useful intervals that were complete last. Their memory is kept.
+    results: Vec<Statistics>,
     /// Packets acknowledged at the event before, and since.
     booked_next: Vec<u64>,
     arrived: Vec<u64>,
@@ -49,6 +51,7 @@ impl Monitor {
         Self {
             intervals: VecDeque::new(),
             useful: 0,
+            results: Vec::new(),
             booked_next: Vec::new(),
             arrived: Vec::new(),
             event: Event::default(),
@@ -61,6 +64,11 @@ impl Monitor {
     /// The interval that packets now belong to.
     pub(super) fn newest(&self) -> Option<&Interval> {
         self.intervals.back()
+    }
+
+    /// Returns the results of the last [`Outcome::Results`], in order of sending.
+    pub(super) fn results(&self) -> &[Statistics] {
+        &self.results
     }
 
     /// Intervals that results are waited for.
@@ -131,9 +139,11 @@ impl Monitor {
                 self.forget_useful();
                 return Outcome::Nothing;
             }
-            let results = useful().map(|i| i.statistics(self.packet_bits, event.srtt_us)).collect();
+            self.results.clear();
+            let useful = self.intervals.iter().filter(|i| i.is_useful());
+            self.results.extend(useful.map(|i| i.statistics(self.packet_bits, event.srtt_us)));
             self.forget_useful();
-            return Outcome::Results(results);
+            return Outcome::Results;
         }
         if self.is_stuck(event) {
             self.forget_useful();

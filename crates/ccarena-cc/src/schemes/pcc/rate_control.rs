@@ -79,6 +79,8 @@ pub(super) struct RateControl {
     /// Flag that the upper probe of the present pair comes first.
     up_first: bool,
     draws: u64,
+    /// Results of the last probes. Their memory is kept.
+    points: Vec<Point>,
     seed: u64,
     limits: Limits,
     variant: Variant,
@@ -100,6 +102,7 @@ impl RateControl {
             steps: Steps::default(),
             up_first: false,
             draws: 0,
+            points: Vec::new(),
             seed,
             limits,
             variant,
@@ -195,11 +198,14 @@ impl RateControl {
     }
 
     fn after_probes(&mut self, results: &[Statistics], utility: &mut Utility) {
-        let points: Vec<Point> = results.iter().map(|s| Point { rate: s.rate, utility: utility.of(s) }).collect();
+        let mut points = std::mem::take(&mut self.points);
+        points.clear();
+        points.extend(results.iter().map(|s| Point { rate: s.rate, utility: utility.of(s) }));
         match self.vote(&points) {
             Some(direction) => self.after_vote(direction, results, &points, utility),
             None => self.rounds = self.rounds.saturating_add(1),
         }
+        self.points = points;
         if (self.rounds > 1 || self.mode != Mode::Probing) && self.rate <= self.variant.floor_bps {
             self.mode = Mode::Starting;
             self.rate = self.variant.floor_bps;
