@@ -271,8 +271,8 @@ def _print_stats(found: list[policies.Loaded], as_json: bool) -> None:
 
 
 def _report(name: str, as_json: bool) -> None:
-    (loaded,) = policies.stats(name)
-    found = report(name, connections(name), loaded.generation)
+    newest = max((loaded.generation for loaded in policies.stats(name)), default=0)
+    found = report(name, connections(name), newest)
     if as_json:
         print(json.dumps(plain(asdict(found))))
     else:

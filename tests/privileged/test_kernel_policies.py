@@ -1,4 +1,4 @@
-"""Policies that think in the kernel: loaded, chosen by real programs, replaced while they send, and gone afterwards."""
+"""Policies that decide in the kernel: loaded, chosen by real programs, replaced while they send, and gone afterwards."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def test_sockets_choose_a_policy_and_nothing_is_left(capsys: pytest.CaptureFixtu
     loaded = policies.load("acct")
     assert (loaded.name, loaded.generation, loaded.decisions) == ("acct", 1, 0)
     assert cli.main(["kernel", "status"]) == 0
-    assert "acct: policy acct, loaded for" in capsys.readouterr().out
+    said = f"acct: policy acct, number 1, {loaded.sha256[:12]}; all connections; loaded for"
+    assert said in capsys.readouterr().out
     with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as sock:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"acct")
         sock.connect(server.getsockname())
