@@ -198,6 +198,7 @@ ADAPTERS = quinn s2n-quic
 
 adapters: FORCE  ## Build and test the adapter for quinn, and the transfer that the tests with privileges run
 	cargo test --locked --target-dir target --manifest-path examples/adapters/quinn/Cargo.toml
+	cargo build --locked --target-dir target --manifest-path examples/adapters/quinn/Cargo.toml
 
 adapters-check: setup  ## As root: build and test all adapters, and compare transfers over them with the simulator (minutes of a compiler)
 	for each in $(ADAPTERS); do \
