@@ -1,4 +1,4 @@
-"""Policies that decide in the kernel: loaded, chosen by real programs, replaced while they send, and gone afterwards."""
+"""Policies that decide in the kernel: loaded, chosen by real programs, replaced while they send, and gone at the end."""
 
 from __future__ import annotations
 
