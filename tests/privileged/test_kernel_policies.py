@@ -1,4 +1,4 @@
-"""Policies that decide in the kernel: loaded, chosen by real programs, replaced while they send, and gone at the end."""
+"""Policies that decide in the kernel: loaded, chosen by real programs, replaced while they send, and unloaded."""
 
 from __future__ import annotations
 
