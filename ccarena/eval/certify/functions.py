@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -55,18 +56,18 @@ def _chord(low: Array, high: Array, at_low: Array, at_high: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class _Pieces:
+class _Pieces(ABC):
     """Straight pieces: the residual of the chord is extreme at the interval's ends and at knots inside it."""
 
     slack: float = 0.0
 
+    @abstractmethod
     def knots(self) -> Sequence[float]:
         """Returns the places where the slope changes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def __call__(self, x: Array) -> Array:
         """Returns f(x)."""
-        raise NotImplementedError
 
     def enclose(self, low: Array, high: Array) -> Line:
         """Encloses f over each interval."""
@@ -229,8 +230,8 @@ class Slope:
         return Line(np.zeros_like(low), (least + greatest) / 2, (greatest - least) / 2, least, greatest)
 
     def slopes(self, low: Array, high: Array) -> tuple[Array, Array]:
-        """Refuses: no property needs a second derivative."""
-        raise NotImplementedError
+        """Raises TypeError: no property needs a second derivative."""
+        raise TypeError("no second derivatives: a slope is not differentiated")
 
 
 def _sigmoid(x: Array) -> Array:

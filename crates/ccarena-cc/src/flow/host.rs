@@ -25,17 +25,17 @@ pub struct Host {
 /// A report that a controller needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// See [`Host::every_packet`].
+    /// Need of [`Host::every_packet`].
     EveryPacket,
-    /// See [`Host::packet_numbers`].
+    /// Need of [`Host::packet_numbers`].
     PacketNumbers,
-    /// See [`Host::rate_samples`].
+    /// Need of [`Host::rate_samples`].
     RateSamples,
-    /// See [`Host::marks`].
+    /// Need of [`Host::marks`].
     Marks(Feedback),
-    /// See [`Host::router_rates`].
+    /// Need of [`Host::router_rates`].
     RouterRates,
-    /// See [`Host::router_headers`].
+    /// Need of [`Host::router_headers`].
     RouterHeaders,
 }
 
