@@ -41,11 +41,11 @@ pub struct Packets {
     next: Option<u64>,
     /// Number of the last packet, if it lay beyond a gap. Were it of another number space, the next one would not.
     beyond: Option<u64>,
-    /// Bytes sent so far, on their way, and delivered.
+    /// Bytes sent so far.
     pub sent: u64,
-    /// See `sent`.
+    /// Bytes on their way.
     pub in_flight: u64,
-    /// See `sent`.
+    /// Bytes delivered so far.
     pub delivered: u64,
     /// Packets on their way that are taken to hold lost frames: stacks send those before new ones (RFC 9000 §13.3), and
     /// do not say in which packets.

@@ -11,7 +11,7 @@ use crate::action::{Action, Numbers};
 /// Lower and upper bound of one number.
 type Interval = (f32, f32);
 
-/// See the module.
+/// Box of observations and bound of actions of a policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Guard {
     observation: Vec<Interval>,

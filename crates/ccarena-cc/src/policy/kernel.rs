@@ -30,29 +30,29 @@ pub const HEADER: &str = include_str!("kernel/ccarena_image.h");
 pub const VERSION: u32 = 3;
 const MAGIC: u64 = u64::from_le_bytes(*b"CCCAIMA\0");
 
-/// Lengths of the image's arrays: `IMAGE_COLUMNS` and so on.
+/// Length of the image's array of columns, `IMAGE_COLUMNS`.
 pub const COLUMNS: usize = 64;
-/// See [`COLUMNS`].
+/// Length `IMAGE_OBSERVATION` of an array of the image.
 pub const OBSERVATION: usize = 256;
-/// See [`COLUMNS`].
+/// Length `IMAGE_STATE` of an array of the image.
 pub const STATE: usize = 128;
-/// See [`COLUMNS`].
+/// Length `IMAGE_ACTIONS` of an array of the image.
 pub const ACTIONS: usize = 256;
-/// See [`COLUMNS`].
+/// Length `IMAGE_PARTS` of an array of the image.
 pub const PARTS: usize = 8;
-/// See [`COLUMNS`].
+/// Length `IMAGE_STEPS` of an array of the image.
 pub const STEPS: usize = 128;
-/// See [`COLUMNS`].
+/// Length `IMAGE_VALUES` of an array of the image.
 pub const VALUES: usize = 4096;
-/// See [`COLUMNS`].
+/// Length `IMAGE_CONSTANTS` of an array of the image.
 pub const CONSTANTS: usize = 16384;
-/// See [`COLUMNS`].
+/// Length `IMAGE_WEIGHTS` of an array of the image.
 pub const WEIGHTS: usize = 65536;
-/// See [`COLUMNS`].
+/// Length `IMAGE_OPTIONS` of an array of the image.
 pub const OPTIONS: usize = 16;
-/// See [`COLUMNS`].
+/// Length `IMAGE_DERIVED` of an array of the image.
 pub const DERIVED: usize = 64;
-/// See [`COLUMNS`].
+/// Length `IMAGE_SLACK` of an array of the image.
 pub const SLACK: usize = 16;
 
 /// Numbers of a spec are multiples of 2^-20, and stay within 2^61 of them.

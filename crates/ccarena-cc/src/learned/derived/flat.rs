@@ -18,9 +18,9 @@ pub struct Flat<S> {
 pub struct Derived<S> {
     /// Computation of the value.
     pub derivation: Derivation<S>,
-    /// Bounds.
+    /// Lower bound.
     pub low: f64,
-    /// See `low`.
+    /// Upper bound.
     pub high: f64,
 }
 

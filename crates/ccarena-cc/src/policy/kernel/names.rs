@@ -2,12 +2,12 @@
 
 /// Names that the program knows, in the order of the header's `enum`s.
 pub const CLOCKS: &[&str] = &["window", "fixed", "rtt", "reasoner", "ticks", "timer"];
-/// See [`CLOCKS`].
+/// Names of the actuators, in the order of their numbers in the image.
 pub const ACTUATORS: &[&str] =
     &["alpha", "window", "window_exp2", "window_factor", "window_ops", "rate", "rate_factor"];
-/// See [`CLOCKS`].
+/// Names of the bases, in the order of their numbers in the image.
 pub const BASES: &[&str] = &["acct", "cubic", "none"];
-/// See [`CLOCKS`].
+/// Names of the signals, in the order of their numbers in the image.
 pub const SIGNALS: &[&str] = &[
     "throughput_mbps",
     "throughput_max_mbps",
