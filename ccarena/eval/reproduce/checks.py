@@ -4,13 +4,32 @@ A claim has `claim` (text), `paper` (number, list of numbers, or text), `measure
 
 | `holds` | required of every element of `measured` |
 |---|---|
-| `{within: 10 %}` | differs from the paper's number by at most this share |
-| `{within_absolute: 0.5}` | differs from the paper's number by at most this much, in its unit |
+| `{within: 10 %}` | differs from the paper's number by at most this share; needs `read`, below |
+| `{within_absolute: 0.5}` | differs from the paper's number by at most this much, in its unit; needs `read` |
 | `{at_least: V}`, `{at_most: V}`, `{between: [LOW, HIGH]}` | keeps the bound, a value or a number |
 | `{order: increasing, by: 5 %}`, `decreasing` | exceeds (or falls below) the previous element by at least this share |
 | `{equal: 5 %}` | differs from the mean of all elements by at most this share |
 | `{largest: LABEL}`, `{smallest: LABEL}` | the element with this label (of `along`) is the largest or smallest |
+| `{same_side_of: V}` | is above V where the paper's number is, and below V where the paper's number is |
 | `{all: [...]}`, `{any: [...]}`, `{not: ...}` | combinations |
+
+A claim with `within` or `within_absolute` also says how the paper's number was read. That bounds the tolerance:
+
+| `read` | meaning | tolerance, at most |
+|---|---|---|
+| `printed` | a number in the text or in a table | 10 % |
+| `computed` | a number that follows from the paper's equations | 10 % |
+| `figure` | a number read off a plot | 20 % |
+| `words` | "similar", "approximately 5 seconds", "shares well" | 25 % |
+
+Statements with one side:
+
+- `better: higher` or `better: lower` is the direction in which the paper claims an advantage. `within` then bounds the
+  other side alone, so a claim still holds if it exceeds the paper. If the measured value is farther in that direction
+  than the tolerance, the state is *holds* with the mark "and more". "At least 3" is `better: higher`, "at most 5 ms"
+  is `better: lower`.
+- `up_to: true` beside `better` is for "up to": the best element of `measured` alone is compared.
+- `why` is the reason for such a choice, or for a tolerance beyond the table's.
 
 Further keys of a claim:
 
@@ -30,9 +49,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
@@ -42,7 +61,7 @@ from ccarena.eval.reproduce import resamples
 from ccarena.eval.reproduce.values import Measured, Names, Result, Row, parse_value
 from ccarena.scenarios.sweep import label_of
 
-__all__ = ["STATES", "Claim", "ClaimModel", "Judged", "held_against", "judge", "parse_claim"]
+__all__ = ["READINGS", "STATES", "Claim", "ClaimModel", "Judged", "held_against", "judge", "parse_claim"]
 
 State = Literal["holds", "differs", "does not hold", "undecided", "not tested"]
 STATES: dict[str, str] = {
@@ -54,25 +73,40 @@ STATES: dict[str, str] = {
 }
 
 
-class Part(BaseModel):
-    """Requirement of `all_of`."""
+READINGS: dict[str, float] = {"printed": 0.10, "computed": 0.10, "figure": 0.20, "words": 0.25}
+"""Ways to read a number of a paper, with the largest tolerance that each allows."""
+
+Reading = Literal["printed", "computed", "figure", "words"]
+Better = Literal["higher", "lower"]
+
+
+class _Stated(BaseModel):
+    """Statement of the paper: its number, and on which sides it bounds what is measured."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    direction: dict[str, Any] | None = None
+    read: Reading | None = None
+    better: Better | None = None
+    up_to: bool = False
+    why: str = ""
+    """Reason for one side, or for a tolerance beyond that of `read`."""
+
+
+class Part(_Stated):
+    """Requirement of `all_of`."""
+
     measured: Any
     holds: dict[str, Any]
-    direction: dict[str, Any] | None = None
     paper: float | list[float] | str | None = None
 
 
-class ClaimModel(BaseModel):
+class ClaimModel(_Stated):
     """Claim as written in the file."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     claim: str
     paper: float | list[float] | str
     measured: Any = None
     holds: dict[str, Any] | None = None
-    direction: dict[str, Any] | None = None
     all_of: list[Part] | None = None
     for_each: dict[str, Any] = {}
     unit: str = ""
@@ -90,8 +124,18 @@ class ClaimModel(BaseModel):
 Test = Callable[[Result, "Result | None", Sequence[Row], Mapping[str, str]], bool]
 """Function of (measured, paper's numbers, rows, chosen) that returns whether the requirement holds."""
 
-ParsedPart = tuple[Measured, Test, "Test | None", "Result | None"]
-"""Parsed requirement: the measured value, tests of the claim and of its direction, and the paper's numbers."""
+
+class ParsedPart(NamedTuple):
+    """Parsed requirement."""
+
+    measured: Measured
+    holds: Test
+    direction: Test | None
+    paper: Result | None
+    beyond: Test | None
+    """For a statement with one side: whether nothing is farther in the paper's direction than the tolerance."""
+    required: str
+    """Requirement in words."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +171,12 @@ class Judged:
     """Other condition under which the claim holds or differs, with the values measured there; else empty."""
     direction: bool = False
     """The claim is undecided between holding and differing, but is one of the two, whichever seeds are drawn."""
+    more: bool = False
+    """The claim holds, and exceeds the paper in the paper's own direction by more than the tolerance."""
+    required: str = ""
+    """Requirement in words, with how the paper's number was read."""
+    why: str = ""
+    """Reason for one side or for a wide tolerance."""
 
 
 def parse_claim(model: ClaimModel, names: Names, path: str) -> list[Claim]:
@@ -153,25 +203,90 @@ def parse_claim(model: ClaimModel, names: Names, path: str) -> list[Claim]:
     split = bool(axes) and isinstance(model.paper, list)
     if split and len(model.paper) != len(points):  # type: ignore[arg-type]
         raise ConfigError(f"{path}.paper: expected {len(points)} numbers, one for each of `for_each`")
-    given_parts = model.all_of or [
-        Part(measured=model.measured, holds=model.holds or {}, direction=model.direction, paper=None)
-    ]
+    stated = model.model_dump(include=set(_Stated.model_fields))
+    given_parts = model.all_of or [Part(measured=model.measured, holds=model.holds or {}, **stated)]
+    if model.all_of and (given := [key for key in ("direction", "read", "better", "up_to") if stated[key]]):
+        raise ConfigError(f"{path}.{given[0]}: with `all_of` each of its parts has its own; move it there")
     out = []
     for i, point in enumerate(points):
         paper = model.paper[i] if split else model.paper  # type: ignore[index]
         parts = []
         for k, part in enumerate(given_parts):
             at = f"{path}.all_of[{k}]" if model.all_of else path
-            chosen = list(point)
-            value = parse_value(part.measured, names, f"{at}.measured", chosen)
-            numbers = _numbers(part.paper if part.paper is not None else paper)
-            test = _parse_test(part.holds, names, f"{at}.holds", chosen, numbers)
-            weaker = None
-            if part.direction is not None:
-                weaker = _parse_test(part.direction, names, f"{at}.direction", chosen, numbers)
-            parts.append((value, test, weaker, numbers))
+            parts.append(_parse_part(part, names, at, list(point), paper, part.why or model.why))
         out.append(Claim(model, _fill(model.claim, point), _fill(_paper(paper, model), point), point, parts))
     return out
+
+
+def _parse_part(
+    part: Part, names: Names, path: str, chosen: Sequence[str], paper: float | list[float] | str, why: str
+) -> ParsedPart:
+    value = parse_value(part.measured, names, f"{path}.measured", chosen)
+    numbers = _numbers(part.paper if part.paper is not None else paper)
+    holds = _parse_test(part.holds, names, f"{path}.holds", chosen, numbers, part.better)
+    _check_reading(part, numbers, path, why)
+    if part.up_to:
+        value = _best(value, str(part.better))
+    weaker = beyond = None
+    if part.direction is not None:
+        weaker = _parse_test(part.direction, names, f"{path}.direction", chosen, numbers, part.better)
+    if part.better is not None:
+        beyond = _parse_test(part.holds, names, f"{path}.holds", chosen, numbers)
+    return ParsedPart(value, holds, weaker, numbers, beyond, _in_words(part))
+
+
+def _check_reading(part: Part, numbers: Result | None, path: str, why: str) -> None:
+    """Raises ConfigError unless a tolerance says how the paper's number was read and is no wider than that allows."""
+    near = list(_tolerances(part.holds, f"{path}.holds"))
+    if part.better is not None and not near:
+        raise ConfigError(
+            f"{path}.better: only `within` and `within_absolute` have two sides; use `at_least` or `at_most`"
+        )
+    if part.up_to and part.better is None:
+        raise ConfigError(
+            f"{path}.up_to: expected `better: higher` or `better: lower` beside it, which says what is best"
+        )
+    if near and part.read is None:
+        raise ConfigError(f"{path}: expected `read`, how the paper's number was read: {', '.join(READINGS)}")
+    if part.read is not None and not near:
+        raise ConfigError(
+            f"{path}.read: without `within` or `within_absolute` there is no tolerance that it would bound"
+        )
+    if part.read is None or numbers is None or why:
+        return
+    for form, tolerance, at in near:
+        least = min((abs(x) for x in numbers.values if x), default=math.inf)
+        share = tolerance if form == "within" else tolerance / least
+        if share > READINGS[part.read] * (1 + 1e-9):
+            raise ConfigError(
+                f"{at}: {100 * share:.3g} % is more than the {100 * READINGS[part.read]:.0f} % of a number that is "
+                f"read as `{part.read}`; expected less, or the reason in `why`"
+            )
+
+
+def _tolerances(node: Any, path: str) -> Iterator[tuple[str, float, str]]:
+    """Yields form, tolerance and path of every `within` and `within_absolute` of a requirement."""
+    for form, given in node.items() if isinstance(node, Mapping) else ():
+        if form in ("within", "within_absolute"):
+            yield form, _share(given, f"{path}.{form}"), f"{path}.{form}"
+        elif form in ("all", "any") and isinstance(given, list):
+            for i, each in enumerate(given):
+                yield from _tolerances(each, f"{path}.{form}[{i}]")
+        elif form == "not":
+            yield from _tolerances(given, f"{path}.{form}")
+
+
+def _best(value: Measured, better: str) -> Measured:
+    def measure(rows: Sequence[Row], chosen: Mapping[str, str]) -> Result:
+        result = value(rows, chosen)
+        if not result.values or any(map(math.isnan, result.values)):
+            return result
+        at = (np.argmax if better == "higher" else np.argmin)(result.values)
+        return Result(
+            result.values[at : at + 1], result.labels[at : at + 1], result.intervals[at : at + 1], result.scalar
+        )
+
+    return measure
 
 
 _ORDER: Sequence[State] = ("not tested", "does not hold", "undecided", "differs", "holds")
@@ -222,6 +337,10 @@ def _judge(claim: Claim, rows: Sequence[Row], partial: bool) -> Judged:
     results = [result for result, *_ in judged]
     state = min((state for _, state, _ in judged), key=_ORDER.index)
     model = claim.model
+    more = state == "holds" and any(
+        part.beyond is not None and not part.beyond(*(_present(result, part.paper)), rows, claim.chosen)
+        for part, result in zip(claim.parts, results, strict=True)
+    )
     return Judged(
         claim.text,
         claim.paper,
@@ -229,10 +348,13 @@ def _judge(claim: Claim, rows: Sequence[Row], partial: bool) -> Judged:
         state,
         [list(result.values) for result in results],
         _fill(model.differs_in, claim.chosen),
-        "" if state == "holds" else _fill(model.note, claim.chosen),
+        "" if state == "holds" and not more else _fill(model.note, claim.chosen),
         model.headline,
         model.aside,
         direction=state == "undecided" and all(least for *_, least in judged),
+        more=more,
+        required="; ".join(part.required for part in claim.parts),
+        why=" ".join(filter(None, [model.why, *(part.why for part in model.all_of or [])])),
     )
 
 
@@ -256,7 +378,7 @@ def _judge_part(
     part: ParsedPart, chosen: Mapping[str, str], rows: Sequence[Row], samples: Sequence[Sequence[Row]], partial: bool
 ) -> tuple[Result, State, bool]:
     """Returns the measured value, its state in most of the `samples`, and whether most say that it holds or differs."""
-    value, test, weaker, paper = part
+    value, test, weaker, paper = part[:4]
 
     def measured(rows: Sequence[Row]) -> tuple[Result, Result | None]:
         result = value(rows, chosen)
@@ -292,7 +414,14 @@ def _present(result: Result, paper: Result | None) -> tuple[Result, Result | Non
     ), paper
 
 
-def _parse_test(node: Any, names: Names, path: str, chosen: Sequence[str], paper: Result | None) -> Test:
+def _parse_test(
+    node: Any,
+    names: Names,
+    path: str,
+    chosen: Sequence[str],
+    paper: Result | None,
+    better: Better | None = None,
+) -> Test:
     if not isinstance(node, Mapping) or not node:
         raise ConfigError(f"{path}: expected a mapping with one of {', '.join(_TESTS)}")
     by = node.get("by")
@@ -308,16 +437,18 @@ def _parse_test(node: Any, names: Names, path: str, chosen: Sequence[str], paper
     if form in ("all", "any"):
         if not isinstance(given, list) or not given:
             raise ConfigError(f"{at}: expected a list of tests")
-        tests = [_parse_test(part, names, f"{at}[{i}]", chosen, paper) for i, part in enumerate(given)]
+        tests = [_parse_test(part, names, f"{at}[{i}]", chosen, paper, better) for i, part in enumerate(given)]
         combine = all if form == "all" else any
         return lambda *args: combine(test(*args) for test in tests)
     if form == "not":
         inner = _parse_test(given, names, at, chosen, paper)
         return lambda *args: not inner(*args)
-    if form in ("within", "within_absolute") and paper is None:
+    if form in ("within", "within_absolute", "same_side_of") and paper is None:
         raise ConfigError(f"{at}: needs a number, or a list of numbers, in `paper`")
     if form in ("at_least", "at_most"):
         return _against(form, parse_value(given, names, at, chosen))
+    if form == "same_side_of":
+        return _same_side(parse_value(given, names, at, chosen), at)
     if form == "between":
         if not isinstance(given, list) or len(given) != 2:
             raise ConfigError(f"{at}: expected [LOW, HIGH]")
@@ -332,12 +463,12 @@ def _parse_test(node: Any, names: Names, path: str, chosen: Sequence[str], paper
         if by is None:
             raise ConfigError(f"{path}: expected `by`, the least step from one to the next, such as `by: 5 %`")
         return _order(1.0 if given == "increasing" else -1.0, _share(by, f"{path}.by"))
-    return _near(form, _share(given, at), at)
+    return _near(form, _share(given, at), at, None if form == "equal" else better)
 
 
 _TESTS = (
     *("within", "within_absolute", "at_least", "at_most", "between", "order", "equal", "largest", "smallest"),
-    *("all", "any", "not"),
+    *("same_side_of", "all", "any", "not"),
 )
 
 
@@ -346,18 +477,33 @@ def _against(form: str, limit: Measured) -> Test:
     return lambda result, paper, rows, chosen: bool(np.all(compare(result.values, limit(rows, chosen).values)))
 
 
-def _near(form: str, tolerance: float, path: str) -> Test:
+def _same_side(limit: Measured, path: str) -> Test:
+    def test(result: Result, paper: Result | None, rows: Sequence[Row], chosen: Mapping[str, str]) -> bool:
+        values, theirs = np.asarray(result.values), _of_paper(paper, len(result.values), path)
+        edge = np.asarray(limit(rows, chosen).values)
+        return bool(np.all((values > edge) == (theirs > edge)))
+
+    return test
+
+
+def _of_paper(paper: Result | None, size: int, path: str) -> np.ndarray[Any, Any]:
+    """Returns the paper's number for each of `size` measured values. Raises ConfigError if they do not match."""
+    assert paper is not None
+    if len(paper.values) not in (1, size):
+        raise ConfigError(f"{path}: the paper's {len(paper.values)} numbers against {size} measured")
+    return np.broadcast_to(np.asarray(paper.values), (size,))
+
+
+def _near(form: str, tolerance: float, path: str, better: Better | None) -> Test:
     def test(result: Result, paper: Result | None, rows: Sequence[Row], chosen: Mapping[str, str]) -> bool:
         values = np.asarray(result.values)
         if form == "equal":
             target = np.full(values.shape, values.mean())
         else:
-            assert paper is not None
-            if len(paper.values) not in (1, values.size):
-                raise ConfigError(f"{path}: the paper's {len(paper.values)} numbers against {values.size} measured")
-            target = np.broadcast_to(np.asarray(paper.values), values.shape)
+            target = _of_paper(paper, values.size, path)
         margin = tolerance if form == "within_absolute" else tolerance * np.abs(target)
-        return bool(np.all(np.abs(values - target) <= margin * (1 + 1e-12)))
+        short = {"higher": target - values, "lower": values - target}.get(better or "", np.abs(values - target))
+        return bool(np.all(short <= margin * (1 + 1e-12)))
 
     return test
 
@@ -389,6 +535,39 @@ def _share(given: Any, path: str) -> float:
         return float(given)
     except (TypeError, ValueError):
         raise ConfigError(f"{path}: {given!r}: expected a share, such as `10 %` or 0.1") from None
+
+
+def _in_words(part: Part) -> str:
+    """Returns a requirement in words, such as `at most 10 % below, printed`."""
+    side = {"higher": " below", "lower": " above", None: ""}[part.better]
+
+    def words(node: Any) -> str:
+        form = next((key for key in node if key != "by"), "")
+        given = node.get(form)
+        value = (
+            f"{given:g}"
+            if isinstance(given, (int, float))
+            else "what is beside it"
+            if isinstance(given, Mapping)
+            else given
+        )
+        if form in ("within", "within_absolute"):
+            return f"at most {value}{side}" if side else f"within {value}"
+        if form in ("all", "any"):
+            return (" and " if form == "all" else " or ").join(words(each) for each in given)
+        if form == "not":
+            return f"not {words(given)}"
+        if form == "between":
+            low, high = (f"{x:g}" if isinstance(x, (int, float)) else "what is beside it" for x in given)
+            return f"{low} to {high}"
+        if form in ("at_least", "at_most"):
+            value = ", ".join(f"{x:g}" for x in given) if isinstance(given, list) else value
+        names = {"order": "", "equal": "equal within ", "same_side_of": "on the paper's side of "}
+        text = names.get(form, form.replace("_", " ") + " ") + str(value)
+        return f"{text} by {node['by']}" if "by" in node else text
+
+    text = words(part.holds)
+    return f"{'the best ' if part.up_to else ''}{text}" + (f", {part.read}" if part.read else "")
 
 
 def _numbers(paper: Any) -> Result | None:

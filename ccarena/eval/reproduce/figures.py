@@ -42,7 +42,8 @@ def beside_the_paper(loaded: Loaded, judged: Sequence[Judged]) -> Figure | None:
     found: dict[str, list[tuple[str, float, str]]] = {}
     names: list[str] = []
     for number, (claim, result) in enumerate(zip(loaded.claims, judged, strict=True), start=1):
-        for (_, _, _, paper), values in zip(claim.parts, result.values, strict=True):
+        for part, values in zip(claim.parts, result.values, strict=True):
+            paper = part.paper
             if paper is None or len(values) % len(paper.values):
                 continue
             expected = paper.values * (len(values) // len(paper.values))
@@ -172,8 +173,9 @@ def _quoted(claims: Sequence[Claim], rows: Sequence[Row]) -> list[_Said]:
     out = []
     for claim in claims:
         nodes = [part.measured for part in claim.model.all_of] if claim.model.all_of else [claim.model.measured]
-        for node, (value, _, _, paper) in zip(nodes, claim.parts, strict=True):
+        for node, part in zip(nodes, claim.parts, strict=True):
             said, measure = _measure(node)
+            value, paper = part.measured, part.paper
             if paper is None or measure is None:
                 continue
             along = said.get("along") or ""

@@ -28,7 +28,7 @@ def write_page(
     claims = digest["claims"]
     table = [
         [
-            *(Cell(text) for text in (str(number), c["claim"], c["paper"], c["measured"])),
+            *(Cell(text) for text in (str(number), c["claim"], c["paper"], c["measured"], c.get("required", ""))),
             Cell(c["state"], state_of(c["state"]), note=beside_state(c).strip(" ()")),
         ]
         for number, c in enumerate(claims, start=1)

@@ -32,9 +32,12 @@ __all__ = [
 ]
 
 CLAIMS = "claims.json"
-UNSAID = {"headline": False, "aside": False, "discriminates": None, "under": "", "direction": False}
+UNSAID = {
+    **{"headline": False, "aside": False, "discriminates": None, "under": "", "direction": False, "more": False},
+    **{"required": "", "why": ""},
+}
 """Values that are left out of claims.json."""
-HEAD = ("claim", "paper", "measured", "holds?")
+HEAD = ("claim", "paper", "measured", "required", "holds?")
 
 
 def folder_of(out: Path, name: str, backend: str = SIM) -> Path:
@@ -88,9 +91,10 @@ def claims_markdown(digest: Mapping[str, Any], level: int = 1) -> str:
         lines += [f"**Made-up capacity in the place of recorded traces that are not here: {', '.join(missing)}.**", ""]
     for text in technical(digest):
         lines += [text, ""]
-    lines += [f"{runs}.", "", f"| {' | '.join(HEAD)} |", "|---|---|---|---|"]
+    lines += [f"{runs}.", "", f"| {' | '.join(HEAD)} |", "|---" * len(HEAD) + "|"]
     for claim in digest["claims"]:
-        cells = [claim["claim"], claim["paper"], claim["measured"], f"**{claim['state']}**{beside_state(claim)}"]
+        state = f"**{claim['state']}**{beside_state(claim)}"
+        cells = [claim["claim"], claim["paper"], claim["measured"], claim.get("required", ""), state]
         lines.append(f"| {' | '.join(map(cell, cells))} |")
     notes = _noted(digest["claims"])
     failed = [f"- FAILED: {text}" for text in digest["failed"]]
@@ -100,6 +104,7 @@ def claims_markdown(digest: Mapping[str, Any], level: int = 1) -> str:
 def beside_state(claim: Mapping[str, Any]) -> str:
     """Returns qualifications of a claim's state, in words that follow it."""
     words = [
+        *(["and more"] if claim.get("more") else []),
         *(["not measured in the paper"] if claim.get("aside") else []),
         *([claim["under"]] if claim.get("under") else []),
         *(["holds or differs, whichever seeds are drawn"] if claim.get("direction") else []),
@@ -139,7 +144,8 @@ def remarks(claims: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     """Returns the notes, each with its claims; a note that several share appears once."""
     about: dict[str, list[str]] = {}
     for claim in claims:
-        for text in (claim["differs_in"] and f"differs in that {claim['differs_in']}", claim["note"]):
+        why = claim.get("why") and f"judged so because {claim['why']}"
+        for text in (claim["differs_in"] and f"differs in that {claim['differs_in']}", claim["note"], why):
             if text:
                 about.setdefault(text, []).append(claim["claim"])
     return about
@@ -169,8 +175,11 @@ def print_suite(digest: Mapping[str, Any], files: Sequence[Path], policies: str 
         + (f"  with {policies}" if policies else "")
         + ("  QUICK: few seeds, no basis for a conclusion" if digest["quick"] else "")
     )
-    rows = [[c["claim"], c["paper"], c["measured"], c["state"] + beside_state(c)] for c in digest["claims"]]
-    print_table(title, HEAD, rows, left=4)
+    rows = [
+        [c["claim"], c["paper"], c["measured"], c.get("required", ""), c["state"] + beside_state(c)]
+        for c in digest["claims"]
+    ]
+    print_table(title, HEAD, rows, left=len(HEAD))
     console = Console(highlight=False, soft_wrap=True)
     for note in _noted(digest["claims"]):
         console.print(f"  {note}", markup=False)

@@ -33,6 +33,8 @@ claims:
     for_each: {rate_mbps: all}
     measured: {value: utilisation, along: scheme}
     holds: {within: 40 %}
+    read: printed
+    why: Seconds are mostly slow start.
 figure: {kind: bars, x: rate_mbps, by: scheme, y: {value: total_mbps}}
 """
 

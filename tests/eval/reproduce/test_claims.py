@@ -132,6 +132,8 @@ def test_an_unknown_flow_is_named() -> None:
 
 
 def judged_as(measured: Any, holds: Any, paper: Any = "text", **more: Any) -> Judged:
+    if set(holds) & {"within", "within_absolute"}:
+        more = {"read": "printed", "why": "A test's tolerance.", **more}
     model = ClaimModel(claim="c", paper=paper, measured=measured, holds=holds, **more)
     (claim,) = parse_claim(model, NAMES, "claims[0]")
     return judge(claim, rows())
@@ -145,6 +147,8 @@ def judged_as(measured: Any, holds: Any, paper: Any = "text", **more: Any) -> Ju
         (0.89, {"within": 0.1}, 1, False),
         ([1, 22], {"within": "10 %"}, [1.05, 20], True),
         ([1, 23], {"within": "10 %"}, [1.05, 20], False),
+        ([1.9, 1.5], {"same_side_of": 1.7}, [2, 1.6], True),
+        ([1.9, 1.8], {"same_side_of": 1.7}, [2, 1.6], False),
         (94.0, {"within_absolute": 0.5}, 94.4, True),
         (93.8, {"within_absolute": 0.5}, 94.4, False),
         ([3, 4], {"at_least": 3}, "t", True),
@@ -186,6 +190,7 @@ def test_what_never_happened_and_what_was_not_run() -> None:
         paper=[1, 2],
         measured={"value": "x", "where": {"scheme": "a"}, "along": "rate"},
         holds={"within": 0.1},
+        read="printed",
     )
     (claim,) = parse_claim(model, NAMES, "claims[0]")
     few = [row for row in rows() if row["cell"]["rate"] == "20"]
@@ -201,10 +206,14 @@ def test_for_each_and_all_of() -> None:
         for_each={"rate": "all"},
         measured={"value": "x", "where": {"scheme": "a"}},
         holds={"within": 0.1},
+        read="printed",
     )
     judged = [judge(claim, rows()) for claim in parse_claim(model, NAMES, "claims[0]")]
     assert [(v.claim, v.paper, v.state) for v in judged] == [("x at 10", "1", "holds"), ("x at 20", "2", "holds")]
-    parts = [{"measured": 1, "holds": {"at_least": 1}}, {"measured": 2, "paper": 3.0, "holds": {"within": 0.1}}]
+    parts = [
+        {"measured": 1, "holds": {"at_least": 1}},
+        {"measured": 2, "paper": 3.0, "holds": {"within": 0.1}, "read": "printed"},
+    ]
     both = ClaimModel.model_validate({"claim": "c", "paper": "t", "all_of": parts})
     (claim,) = parse_claim(both, NAMES, "claims[0]")
     assert (judge(claim, []).state, judge(claim, []).measured) == ("does not hold", "1.00; 2.00")
@@ -212,6 +221,52 @@ def test_for_each_and_all_of() -> None:
         parse_claim(ClaimModel(claim="c", paper="t"), NAMES, "claims[0]")
     with pytest.raises(ConfigError, match=r"claims\[0\].holds.within: needs a number"):
         judged_as(1, {"within": 0.1})
+
+
+@pytest.mark.parametrize(
+    ("measured", "paper", "more", "expected"),
+    [
+        # Without a direction both sides count.
+        (7, 3, {}, ("does not hold", False)),
+        (7, 3, {"better": "higher"}, ("holds", True)),
+        (2.8, 3, {"better": "higher"}, ("holds", False)),
+        (2.6, 3, {"better": "higher"}, ("does not hold", False)),
+        (0.5, 2, {"better": "lower"}, ("holds", True)),
+        (2.3, 2, {"better": "lower"}, ("does not hold", False)),
+        # Every element has to reach the number, or with "up to" the best one.
+        ([0.105, 0.2], 0.1, {"better": "lower"}, ("does not hold", False)),
+        ([0.105, 0.2], 0.1, {"better": "lower", "up_to": True}, ("holds", False)),
+        ([0.05, 0.2], 0.1, {"better": "lower", "up_to": True}, ("holds", True)),
+        ([0.12, 0.2], 0.1, {"better": "lower", "up_to": True}, ("does not hold", False)),
+        ([3, 4, 5], 5, {"better": "higher", "up_to": True}, ("holds", False)),
+    ],
+)
+def test_statements_with_one_side(measured: Any, paper: Any, more: dict[str, Any], expected: Any) -> None:
+    judged = judged_as(measured, {"within": "10 %"}, paper, note="n", **more)
+    assert (judged.state, judged.more) == expected
+    assert judged.note == ("" if expected == ("holds", False) else "n"), "what exceeds the paper keeps its reason"
+
+
+def test_a_tolerance_says_how_the_papers_number_was_read() -> None:
+    assert judged_as(1, {"within": "10 %"}, 1).required == "within 10 %, printed"
+    assert judged_as(1, {"within": "20 %"}, 1, read="figure", better="lower").required == "at most 20 % above, figure"
+    both = {"all": [{"at_least": 2}, {"order": "increasing", "by": "5 %"}]}
+    assert judged_as([2, 3], both).required == "at least 2 and increasing by 5 %"
+    for more, holds, paper, message in (
+        ({"read": None}, {"within": "10 %"}, 1, "c: expected `read`, how the paper's number was read: printed, comp"),
+        ({"why": ""}, {"within": "11 %"}, 1, "c.holds.within: 11 % is more than the 10 % of a number that is read as"),
+        ({"why": ""}, {"within_absolute": 3}, [9, 20], "c.holds.within_absolute: 33.3 % is more than the 10 %"),
+        ({"better": "higher"}, {"at_least": 1}, 1, "c.better: only `within` and `within_absolute` have two sides"),
+        ({"read": "words"}, {"at_least": 1}, 1, "c.read: without `within` or `within_absolute` there is no tolerance"),
+        ({"up_to": True}, {"within": "10 %"}, 1, "c.up_to: expected `better: higher` or `better: lower`"),
+    ):
+        fields = {"read": "printed"} if "within" in next(iter(holds)) else {}
+        model = ClaimModel(claim="c", paper=paper, measured=1, holds=holds, **{**fields, **more})
+        with pytest.raises(ConfigError, match=re.escape(message)):
+            parse_claim(model, NAMES, "c")
+    parts = {"claim": "c", "paper": 1, "all_of": [{"measured": 1, "holds": {"at_least": 1}}], "better": "higher"}
+    with pytest.raises(ConfigError, match=r"c.better: with `all_of` each of its parts has its own"):
+        parse_claim(ClaimModel.model_validate(parts), NAMES, "c")
 
 
 def test_what_depends_on_the_seeds_that_were_drawn_cannot_be_told() -> None:
