@@ -7,6 +7,7 @@ import datetime
 import json
 import os
 import sys
+from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from ccarena.core.programs import find
 from ccarena.core.terminal import again, command_line
 from ccarena.errors import ConfigError, PolicyError
 from ccarena.eval.reproduce import (
+    adaptive,
     checks,
     index,
     kernel,
@@ -34,6 +36,7 @@ from ccarena.eval.reproduce import (
     suite,
     tables,
 )
+from ccarena.eval.reproduce.values import CellKey, Row
 from ccarena.executors import Executor, Processes
 from ccarena.runs.journal import Journal
 from ccarena.runs.run_folder import write_commands
@@ -79,7 +82,9 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "emulated links, in real time and one run after the other, as root (sim)",
     )
     parser.add_argument("--quick", action="store_true", help="fewer seeds and shorter sweeps; the results say so")
-    parser.add_argument("--seeds", type=int, metavar="N", help="repetitions per cell (the suite's own)")
+    parser.add_argument(
+        "--seeds", type=int, metavar="N", help="repetitions per cell (the suite's own, and more for undecided claims)"
+    )
     parser.add_argument(
         "--out",
         type=folder,
@@ -195,10 +200,20 @@ def _reproduce(
             folder, policies = tables.folder_of(out, one.name, args.backend), trained[one.name]
             others = _rows_of_wrong(folder / "with-cubic", of_wrong, executor, progress) if of_wrong else []
             with Journal(folder, "ccarena reproduce") as journal:
-                failed = runner.execute(of_suite, journal, folder, executor, progress)
+                failed: list[runner.Failure] = []
+
+                def perform(
+                    some: Sequence[runs.Run],
+                    journal: Journal = journal,
+                    folder: Path = folder,
+                    failed: list[runner.Failure] = failed,
+                ) -> Sequence[Row]:
+                    failed += runner.execute(some, journal, folder, executor, progress)
+                    return runs.rows_of(some, journal)
+
+                outcome = _outcome(one, of_suite, perform, args, policies, progress)
+                of_suite, rows, judged = outcome.runs, outcome.rows, outcome.judged
                 failures += failed
-                rows = runs.rows_of(of_suite, journal)
-                judged = [checks.judge(claim, rows, partial=args.quick) for claim in one.claims]
                 if others:
                     judged = [
                         checks.held_against(claim, verdict, rows, others, args.quick)
@@ -229,6 +244,32 @@ def _reproduce(
                 journal.settle(kept)
             digests.append((digest, folder))
     return failures, digests
+
+
+def _outcome(
+    one: suite.Loaded,
+    first: list[runs.Run],
+    perform: adaptive.Perform,
+    args: argparse.Namespace,
+    policies: policy.Policies,
+    progress: runner.Progress,
+) -> adaptive.Outcome:
+    """Performs and judges a suite; in the simulator, undecided claims get more seeds unless their number is given."""
+    if args.quick:
+        rows = perform(first)
+        judged = [checks.judge(claim, rows, partial=True) for claim in one.claims]
+        return adaptive.Outcome(first, list(rows), judged)
+
+    def more(cells: Collection[CellKey], after: int, count: int) -> Sequence[runs.Run]:
+        added = runs.expand(one, seeds=count, policies=policies, after=after, cells=cells)
+        progress.add(added)
+        return added
+
+    fixed = args.seeds is not None or BACKENDS[args.backend].real_time
+    most = 0 if fixed else one.suite.seeds.most
+    return adaptive.until_certain(
+        one.claims, first, perform, more, most, lambda text: print(f"{one.name}: {text}", file=sys.stderr)
+    )
 
 
 def _rows_of_wrong(

@@ -42,7 +42,9 @@ Further keys of a claim:
 - `aside: true` marks what the paper did not measure; it is counted apart.
 
 Each claim is judged over resamples of the seeds (`resamples`). A claim holds if it does in 95 % of them. It does not
-hold if it does in at most 5 %, and is undecided otherwise.
+hold if it does in at most 5 %, and is undecided otherwise. In the simulator, an undecided claim gets more seeds: their
+number doubles, for the cells on which the claim depends, until its state is certain or `seeds: {most: N}` is reached
+(default 200). `--seeds N` and `--quick` fix the number. Claims with `aside` get no further seeds.
 """
 
 from __future__ import annotations
@@ -58,10 +60,10 @@ from pydantic import BaseModel, ConfigDict
 
 from ccarena.errors import ConfigError, did_you_mean
 from ccarena.eval.reproduce import resamples
-from ccarena.eval.reproduce.values import Measured, Names, Result, Row, parse_value
+from ccarena.eval.reproduce.values import CellKey, Measured, Names, Result, Row, Watched, cell_key, parse_value
 from ccarena.scenarios.sweep import label_of
 
-__all__ = ["READINGS", "STATES", "Claim", "ClaimModel", "Judged", "held_against", "judge", "parse_claim"]
+__all__ = ["READINGS", "STATES", "Claim", "ClaimModel", "Judged", "cells", "held_against", "judge", "parse_claim"]
 
 State = Literal["holds", "differs", "does not hold", "undecided", "not tested"]
 STATES: dict[str, str] = {
@@ -177,6 +179,8 @@ class Judged:
     """Requirement in words, with how the paper's number was read."""
     why: str = ""
     """Reason for one side or for a wide tolerance."""
+    seeds: int = 0
+    """Seeds per cell over which it was judged."""
 
 
 def parse_claim(model: ClaimModel, names: Names, path: str) -> list[Claim]:
@@ -313,6 +317,22 @@ def judge(claim: Claim, rows: Sequence[Row], partial: bool = False) -> Judged:
     return replace(judged, state="undecided" if undecided else "differs", under=under, direction=undecided)
 
 
+def cells(claim: Claim, rows: Sequence[Row]) -> set[CellKey]:
+    """Returns the cells of `rows` on which the claim's judgement depends."""
+    found: set[CellKey] = set()
+    for part in claim.parts:
+        watched = Watched(rows)
+        result = part.measured(watched, claim.chosen)
+        for test in (part.holds, part.direction):
+            if test is not None:
+                test(result, part.paper, watched, claim.chosen)
+        found |= watched.cells
+    for axis, others in claim.model.under.items():
+        names = {label_of(label): label_of(to) for label, to in others.items()}
+        found |= {cell_key({**dict(key), axis: names[dict(key)[axis]]}) for key in found if dict(key)[axis] in names}
+    return found & {cell_key(row["cell"]) for row in rows}
+
+
 def _standing_in(rows: Sequence[Row], under: Mapping[str, Mapping[str, Any]]) -> list[Row]:
     """Returns the rows with those of other labels instead of the labels that `under` replaces, and in their own
     place.
@@ -439,7 +459,8 @@ def _parse_test(
             raise ConfigError(f"{at}: expected a list of tests")
         tests = [_parse_test(part, names, f"{at}[{i}]", chosen, paper, better) for i, part in enumerate(given)]
         combine = all if form == "all" else any
-        return lambda *args: combine(test(*args) for test in tests)
+        # Each test is asked, so that `cells` sees what each depends on.
+        return lambda *args: combine([test(*args) for test in tests])
     if form == "not":
         inner = _parse_test(given, names, at, chosen, paper)
         return lambda *args: not inner(*args)
@@ -454,7 +475,7 @@ def _parse_test(
             raise ConfigError(f"{at}: expected [LOW, HIGH]")
         low, high = (parse_value(part, names, f"{at}[{i}]", chosen) for i, part in enumerate(given))
         least, most = _against("at_least", low), _against("at_most", high)
-        return lambda *args: least(*args) and most(*args)
+        return lambda *args: all([least(*args), most(*args)])
     if form in ("largest", "smallest"):
         return _extreme(form, label_of(given), at)
     if form == "order":

@@ -9,7 +9,7 @@ from typing import Any
 from ccarena.eval.reproduce.checks import STATES, Judged
 from ccarena.eval.reproduce.figures import beside_the_paper, figures
 from ccarena.eval.reproduce.suite import Loaded
-from ccarena.eval.reproduce.tables import HEAD, backend_of, beside_state, name_of, remarks, technical
+from ccarena.eval.reproduce.tables import HEAD, backend_of, beside_state, name_of, remarks, seeds_of, technical
 from ccarena.eval.reproduce.values import Row
 from ccarena.pages import Block, Callout, Cell, Items, Page, Section, Table, write
 from ccarena.pages.states import state_of, worst
@@ -51,7 +51,6 @@ def write_page(
         sections.append(Section("Conditions", "And how they differ from the paper's.", [Items(digest["conditions"])]))
     if about := technical(digest):
         sections.append(Section("Policies and machine", "", [Items(about)]))
-    seeds = digest["seeds"]
     page = Page(
         title=f"{name_of(digest)}: {digest['title']}",
         kind="reproduction",
@@ -59,7 +58,7 @@ def write_page(
         facts={
             "Backend": BACKENDS[backend_of(digest)].title,
             "Runs": str(digest["runs"]),
-            "Seeds per cell": str(seeds),
+            "Seeds per cell": seeds_of(digest).rpartition(" ")[0],
             "Software": str(digest["software"]),
         },
         repeat=read_commands(folder),

@@ -87,6 +87,12 @@ class Progress:
         self._bar: Any = None
         self._suite = ""
 
+    def add(self, runs: Sequence[Run]) -> None:
+        """Counts further runs as work to do."""
+        self._total += len(runs)
+        self._work += sum(run.work for run in runs)
+        self._left += sum(run.work for run in runs)
+
     def skip(self, runs: Sequence[Run]) -> None:
         """Counts runs that were finished before."""
         self._done += len(runs)

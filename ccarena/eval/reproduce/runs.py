@@ -6,7 +6,7 @@ import functools
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from ccarena.errors import CcarenaError, ConfigError, RunnerError, TraceError
 from ccarena.eval.reproduce import computed, kernel, measures, policy
 from ccarena.eval.reproduce.policy import Policies
 from ccarena.eval.reproduce.suite import Loaded, Window
+from ccarena.eval.reproduce.values import CellKey, cell_key
 from ccarena.runs.journal import Journal
 from ccarena.scenarios import backends, template
 from ccarena.scenarios.backends import SIM
@@ -88,9 +89,12 @@ def expand(
     seeds: int | None = None,
     policies: Policies | None = None,
     entering: Entering | None = None,
+    after: int = 0,
+    cells: Collection[CellKey] | None = None,
 ) -> list[Run]:
     """Returns every run of the suite, cell by cell, seeds 1 to N. Raises ConfigError led by the suite's file and path.
 
+    `after` leaves out seeds up to a number, and `cells` all others, to go on where a part of the runs is there.
     Without `policies`, those of its expressions are null: enough to list and to check a suite, not to run it.
     `entering` puts others into the flows of each scenario; a suite that computes then has no runs.
     """
@@ -102,7 +106,8 @@ def expand(
         return [
             _run(loaded, cell, seed, quick, policies or {}, entering)
             for cell in _cells(loaded, quick)
-            for seed in range(1, count + 1)
+            if cells is None or cell_key(cell) in cells
+            for seed in range(after + 1, count + 1)
         ]
     except ConfigError as error:
         raise ConfigError(f"{loaded.source}: {error}") from error

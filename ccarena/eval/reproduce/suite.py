@@ -38,6 +38,8 @@ class Seeds(_Model):
 
     full: int = Field(1, ge=1, le=10_000)
     quick: int = Field(1, ge=1, le=10_000)
+    most: int = Field(200, ge=1, le=10_000)
+    """Seeds at most for claims that are undecided; see `adaptive`."""
 
 
 class Quick(_Model):

@@ -27,6 +27,7 @@ __all__ = [
     "print_suite",
     "read_folder",
     "remarks",
+    "seeds_of",
     "technical",
     "write_suite",
 ]
@@ -34,7 +35,7 @@ __all__ = [
 CLAIMS = "claims.json"
 UNSAID = {
     **{"headline": False, "aside": False, "discriminates": None, "under": "", "direction": False, "more": False},
-    **{"required": "", "why": ""},
+    **{"required": "", "why": "", "seeds": 0},
 }
 """Values that are left out of claims.json."""
 HEAD = ("claim", "paper", "measured", "required", "holds?")
@@ -80,7 +81,7 @@ def _entry(claim: Judged) -> dict[str, Any]:
 
 def claims_markdown(digest: Mapping[str, Any], level: int = 1) -> str:
     """Returns a suite's claims as Markdown: its conditions, the table, and a note for each claim that does not hold."""
-    runs = f"{digest['runs']} runs, {digest['seeds']} seed{'s' if digest['seeds'] != 1 else ''} per cell"
+    runs = f"{digest['runs']} runs, {seeds_of(digest)} per cell"
     lines = [f"{'#' * level} {name_of(digest)}: {digest['title']}", "", f"{digest['paper']}. {digest['summary']}", ""]
     if digest["quick"]:
         lines += ["**QUICK: fewer seeds or a shorter sweep than the full run; no basis for a conclusion.**", ""]
@@ -99,6 +100,13 @@ def claims_markdown(digest: Mapping[str, Any], level: int = 1) -> str:
     notes = _noted(digest["claims"])
     failed = [f"- FAILED: {text}" for text in digest["failed"]]
     return "\n".join([*lines, *([""] if notes or failed else []), *notes, *failed]) + "\n"
+
+
+def seeds_of(digest: Mapping[str, Any]) -> str:
+    """Returns the number of seeds in words, such as `10 to 40 seeds`."""
+    most = digest["seeds"]
+    least = min((claim["seeds"] for claim in digest["claims"] if claim.get("seeds")), default=most)
+    return f"{f'{least} to ' if least < most else ''}{most} seed{'s' if most != 1 else ''}"
 
 
 def beside_state(claim: Mapping[str, Any]) -> str:

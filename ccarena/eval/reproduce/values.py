@@ -35,7 +35,7 @@ from ccarena.errors import ConfigError, did_you_mean
 from ccarena.eval.measure.sample import confidence_interval, percentile
 from ccarena.scenarios.sweep import label_of
 
-__all__ = ["Drawn", "Measured", "Names", "Result", "Row", "parse_value"]
+__all__ = ["CellKey", "Drawn", "Measured", "Names", "Result", "Row", "Watched", "cell_key", "parse_value"]
 
 Row = Mapping[str, Any]
 """Row with `cell` (axis -> label), `seed`, `run` (measure -> number) and `flows` (each with `name`, `scheme`,
@@ -59,6 +59,29 @@ class Drawn(Sequence[Row]):
 
     def __getitem__(self, index: Any) -> Any:
         return [row for seed in self.seeds for row in self.by_seed[seed]][index]
+
+
+CellKey = tuple[tuple[str, str], ...]
+"""Cell of a sweep, hashable: axes with their labels, in alphabetical order."""
+
+
+def cell_key(cell: Mapping[str, str]) -> CellKey:
+    """Returns the cell as a key."""
+    return tuple(sorted(cell.items()))
+
+
+@dataclass(frozen=True)
+class Watched(Sequence[Row]):
+    """Rows that note from which cells values are taken."""
+
+    rows: Sequence[Row]
+    cells: set[CellKey] = field(default_factory=set)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.rows[index]
 
 
 @dataclass(frozen=True)
@@ -246,7 +269,9 @@ class _Select:
     def _points(self, rows: Sequence[Row], chosen: Mapping[str, str]) -> tuple[list[str], list[list[float]]]:
         """Returns the label of each point of `along`, and its sample."""
         fixed = {**{axis: (label,) for axis, label in chosen.items() if axis != "flow"}, **self.where}
+        noted = rows.cells if isinstance(rows, Watched) else set()
         rows = [row for row in rows if all(row["cell"].get(axis) in labels for axis, labels in fixed.items())]
+        noted.update(cell_key(row["cell"]) for row in rows)
         flows: Sequence[str | int] = (chosen["flow"],) if "flow" in chosen else self.flows or ()
         spread: list[Sequence[Any]] = []
         for axis in self.along:
