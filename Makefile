@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help prerequisites setup train test test-real-time test-computed test-oldest test-cluster check bench soak \
   gain learned-controllers attacks assessments measurements format docs policies leaderboard reproduction reproduction-kernel reproduction-quic properties proof wheel sdist lock release-notes image-check fuzz site \
-  stacks-check adapters adapters-check clean can-build FORCE
+  stacks-check adapters adapters-check web clean can-build FORCE
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 
@@ -217,6 +217,9 @@ test-cluster: setup $(call WITH,test test-cluster)  ## Kill workers, nodes and d
 proof: OUT = runs/proof-$(shell date +%Y%m%d-%H%M%S)
 proof: setup $(call WITH,cluster)  ## Train ACCT, and Hyvar in two ways, 5 seeds each, by a job on a cluster that loses a node (ARGS=--quick: minutes)
 	$(BIN)/python -m bench.proof --out $(OUT) $(ARGS)
+
+web: FORCE  ## Build the simulator for web pages, and the pages, into ccarena/play/assets (needs Node; minutes for the first time)
+	sh crates/ccarena-web/build.sh
 
 COUNTS := build/guided/counts.profdata
 # On Linux, `auditwheel repair` names the oldest C library that the wheel runs with, and copies in what else it needs: nothing.

@@ -32,6 +32,13 @@ def simulate(
     raises. Raises KeyboardInterrupt after Ctrl-C in the main thread; in others as soon as `stopped()` is true.
     """
 
+def result_digest(scenario_json: str) -> str:
+    """Returns the SHA-256 of the result of a run in virtual time, of its figures and of the arrays that the scenario
+    records: the one that a web page shows for the same scenario.
+
+    Raises ScenarioError, TraceError or PolicyError; KeyboardInterrupt after Ctrl-C.
+    """
+
 def module_about(module: bytes | str | PathLike[str]) -> dict[str, Any]:
     """Checks and compiles a WebAssembly controller, bytes or a file, and returns what it says about itself.
 

@@ -1,9 +1,11 @@
 //! Files of strangers, read within bounds: a device or a pipe may never end, and a file of a few bytes on disk may be
 //! terabytes long.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
+use std::sync::Arc;
 
 /// The longest policy artifact: 64 MB, some hundred times the largest that is shipped.
 pub const LARGEST_POLICY_BYTES: u64 = 64_000_000;
@@ -19,13 +21,54 @@ pub const LARGEST_MODULE_BYTES: u64 = 1 << 20;
 /// The most memory that a module gets for a flow: 16 MiB.
 pub const MODULE_MEMORY_BYTES: usize = 16 << 20;
 
+/// Place that files are read from: this machine's disk, or contents by name, as in a web page.
+#[derive(Clone, Debug, Default)]
+pub struct Store(Option<Arc<BTreeMap<String, Vec<u8>>>>);
+
+impl Store {
+    /// Returns a place that has these files and no others.
+    #[must_use]
+    pub fn of(contents: BTreeMap<String, Vec<u8>>) -> Self {
+        Self(Some(Arc::new(contents)))
+    }
+
+    /// Reads a file of at most `most` bytes.
+    ///
+    /// # Errors
+    /// If it is not there, cannot be read, is no regular file, or is longer.
+    pub fn read(&self, path: &Path, most: u64) -> io::Result<Vec<u8>> {
+        let Some(contents) = &self.0 else { return read(path, most) };
+        let Some(bytes) = path.to_str().and_then(|name| contents.get(name)) else {
+            let names: Vec<&str> = contents.keys().map(String::as_str).collect();
+            let given = if names.is_empty() { "none was".into() } else { format!("there are {}", names.join(", ")) };
+            return Err(io::Error::new(io::ErrorKind::NotFound, format!("no file of this name was given; {given}")));
+        };
+        if bytes.len() as u64 > most {
+            let why = format!("it has {} bytes; expected at most {most}", bytes.len());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        Ok(bytes.clone())
+    }
+
+    /// Reads a document's text.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), or if it is not UTF-8.
+    pub fn read_text(&self, path: &Path) -> io::Result<String> {
+        text(self.read(path, LARGEST_DOCUMENT_BYTES)?)
+    }
+}
+
 /// Reads a document's text.
 ///
 /// # Errors
 /// As [`read`], or if it is not UTF-8.
 pub fn read_text(path: &Path) -> io::Result<String> {
-    let not_text = |e: std::string::FromUtf8Error| io::Error::new(io::ErrorKind::InvalidData, e.utf8_error());
-    String::from_utf8(read(path, LARGEST_DOCUMENT_BYTES)?).map_err(not_text)
+    text(read(path, LARGEST_DOCUMENT_BYTES)?)
+}
+
+fn text(bytes: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(bytes).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e.utf8_error()))
 }
 
 /// Reads a regular file of at most `most` bytes.
@@ -74,5 +117,16 @@ mod tests {
         if Path::new("/proc/self/status").exists() {
             assert!(said(Path::new("/proc/self/status"), 10).starts_with("it has more than"));
         }
+    }
+    #[test]
+    fn contents_by_name_are_read_within_the_same_bounds() {
+        let store = Store::of(BTreeMap::from([("a.json".into(), b"{}".to_vec()), ("b".into(), vec![0xff; 9])]));
+        assert_eq!(store.read(Path::new("a.json"), 2).unwrap(), b"{}");
+        assert_eq!(store.read_text(Path::new("a.json")).unwrap(), "{}");
+        let refused = |name: &str, most| store.read(Path::new(name), most).unwrap_err().to_string();
+        assert_eq!(refused("a.json", 1), "it has 2 bytes; expected at most 1");
+        assert_eq!(refused("c", 9), "no file of this name was given; there are a.json, b");
+        assert!(store.read_text(Path::new("b")).is_err(), "not UTF-8");
+        assert!(Store::default().read(Path::new("/nowhere/at/all"), 9).is_err(), "the disk");
     }
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::action::{Action, ActionError, MOST_NUMBERS, Numbers};
 use crate::backends::Backend;
-use crate::bounded::{self, LARGEST_POLICY_BYTES};
+use crate::bounded::{LARGEST_POLICY_BYTES, Store};
 use crate::build_error::BuildError;
 use crate::controller::Controller;
 use crate::learned::LearnedController;
@@ -230,6 +230,7 @@ pub enum FlowError {
 pub struct Policies {
     read: Arc<Mutex<HashMap<PathBuf, Arc<Policy>>>>,
     rules: Arc<Mutex<HashMap<PathBuf, Arc<Rules>>>>,
+    store: Store,
     backend: Backend,
 }
 
@@ -238,6 +239,12 @@ impl Policies {
     #[must_use]
     pub fn on(backend: Backend) -> Self {
         Self { backend, ..Self::default() }
+    }
+
+    /// Creates policies for simulated flows, whose files are in `store`.
+    #[must_use]
+    pub fn in_store(store: Store) -> Self {
+        Self { store, ..Self::default() }
     }
 
     /// The policy in `file`.
@@ -249,7 +256,9 @@ impl Policies {
         if let Some(policy) = policies.get(file) {
             return Ok(Arc::clone(policy));
         }
-        let bytes = bounded::read(file, LARGEST_POLICY_BYTES)
+        let bytes = self
+            .store
+            .read(file, LARGEST_POLICY_BYTES)
             .map_err(|source| BindError::Read { file: file.into(), source })?;
         let policy = Policy::from_bytes(&bytes).map_err(|source| BindError::Artifact { file: file.into(), source })?;
         let policy = Arc::new(policy);
@@ -266,7 +275,7 @@ impl Policies {
         if let Some(rules) = read.get(file) {
             return Ok(Arc::clone(rules));
         }
-        let text = bounded::read_text(file).map_err(|source| BindError::Read { file: file.into(), source })?;
+        let text = self.store.read_text(file).map_err(|source| BindError::Read { file: file.into(), source })?;
         let rules = Rules::parse(&text).map_err(|e| BindError::Rules { file: file.into(), source: Box::new(e) })?;
         let rules = Arc::new(rules);
         read.insert(file.into(), Arc::clone(&rules));

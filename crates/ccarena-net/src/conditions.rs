@@ -8,7 +8,7 @@ mod spec;
 
 use std::path::Path;
 
-use ccarena_cc::bounded::{self, LARGEST_TRACE_BYTES};
+use ccarena_cc::bounded::{LARGEST_TRACE_BYTES, Store};
 use ccarena_cc::types::{Dur, Rate};
 
 use crate::stepped::Stepped;
@@ -68,8 +68,16 @@ impl Conditions {
 /// # Errors
 /// If the file cannot be read or is no conditions trace.
 pub fn load(path: &Path) -> Result<Conditions, TraceError> {
+    load_from(&Store::default(), path)
+}
+
+/// Reads the conditions trace in file `path` of `store`.
+///
+/// # Errors
+/// If the file cannot be read or is no conditions trace.
+pub fn load_from(store: &Store, path: &Path) -> Result<Conditions, TraceError> {
     let file = path.display().to_string();
-    match bounded::read(path, LARGEST_TRACE_BYTES) {
+    match store.read(path, LARGEST_TRACE_BYTES) {
         Ok(bytes) => Conditions::read(&bytes, &file),
         Err(e) => Err(TraceError { file, line: None, kind: TraceErrorKind::Io(e.to_string()) }),
     }

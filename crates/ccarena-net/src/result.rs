@@ -8,12 +8,13 @@ use std::collections::BTreeMap;
 
 use ccarena_cc::{Dur, Feedback, Time};
 use serde::Serialize;
+use sha2::{Digest as _, Sha256};
 
 use crate::apps::Outcome;
 use crate::impairments::{ImpairedStats, Impairment};
 use crate::link::{Carried, Link, PacketLog};
 use crate::queues::{Marks, Part};
-use crate::scenario::Scenario;
+use crate::scenario::{Record, Scenario};
 use crate::series::{FlowBin, LinkBin};
 use crate::transmissions::TransmissionLog;
 
@@ -47,6 +48,59 @@ impl RunResult {
             links,
             machine: None,
             path: None,
+        }
+    }
+}
+
+/// A result's plain figures as JSON, and the digest of all of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sealed {
+    /// The figures; arrays are left out.
+    pub json: String,
+    /// SHA-256 in hexadecimal digits: of the JSON, then of each array its place, its length and its values.
+    pub digest: String,
+}
+
+impl RunResult {
+    /// Returns the figures as JSON, and the digest of these and of the arrays that `record` asks for: equal wherever the
+    /// same scenario runs in virtual time.
+    #[must_use]
+    pub fn sealed(mut self, record: &Record) -> Sealed {
+        let json = serde_json::to_string(&self).unwrap_or_default();
+        let mut hash = Sha256::new();
+        hash.update(&json);
+        for flow in &mut self.flows {
+            flow.series = flow.series.take().filter(|_| record.series);
+            flow.transmissions = flow.transmissions.take().filter(|_| record.transmissions);
+            flow.take_arrays().iter().for_each(|placed| placed_into(&mut hash, placed));
+        }
+        for link in &mut self.links {
+            link.series = link.series.take().filter(|_| record.series);
+            link.log = link.log.take().filter(|_| record.packets || record.transmissions);
+            link.take_arrays().iter().for_each(|placed| placed_into(&mut hash, placed));
+        }
+        let digest = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        Sealed { json, digest }
+    }
+}
+
+/// Takes an array into a digest.
+fn placed_into(hash: &mut Sha256, (place, array): &Placed) {
+    fn values<const N: usize>(hash: &mut Sha256, values: impl ExactSizeIterator<Item = [u8; N]>) {
+        hash.update((values.len() as u64).to_le_bytes());
+        values.for_each(|value| hash.update(value));
+    }
+    hash.update(place.join("."));
+    match array {
+        Array::U64(all) => values(hash, all.iter().map(|x| x.to_le_bytes())),
+        Array::U8(all) => values(hash, all.iter().map(|x| [*x])),
+        Array::U32(all) => values(hash, all.iter().map(|x| x.to_le_bytes())),
+        // All that are no number have the same bits.
+        Array::F64(all) => {
+            values(hash, all.iter().map(|x| if x.is_nan() { f64::NAN } else { *x }.to_bits().to_le_bytes()));
+        }
+        Array::Rows(rows) => {
+            values(hash, rows.values.iter().map(|x| if x.is_nan() { f32::NAN } else { *x }.to_bits().to_le_bytes()));
         }
     }
 }

@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use ccarena_cc::bounded::{self, LARGEST_TRACE_BYTES};
+use ccarena_cc::bounded::{LARGEST_TRACE_BYTES, Store};
 use ccarena_cc::types::{Dur, Rate};
 
 /// Bytes that one opportunity carries, as mahimahi counts them (`PACKET_SIZE` in `link_queue.hh`).
@@ -106,8 +106,16 @@ impl fmt::Display for TraceError {
 /// # Errors
 /// If the file cannot be read or is not a trace.
 pub fn load(path: &Path) -> Result<Trace, TraceError> {
+    load_from(&Store::default(), path)
+}
+
+/// Reads the trace in file `path` of `store`.
+///
+/// # Errors
+/// If the file cannot be read or is no trace.
+pub fn load_from(store: &Store, path: &Path) -> Result<Trace, TraceError> {
     let file = path.display().to_string();
-    match bounded::read(path, LARGEST_TRACE_BYTES) {
+    match store.read(path, LARGEST_TRACE_BYTES) {
         Ok(bytes) => Trace::read(&bytes, &file),
         Err(e) => Err(TraceError { file, line: None, kind: TraceErrorKind::Io(e.to_string()) }),
     }

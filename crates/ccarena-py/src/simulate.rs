@@ -42,16 +42,33 @@ fn simulate<'py>(
         return with_own(py, &scenario, make, stopped.as_ref());
     }
     let mut sim = py.detach(|| Sim::new(&scenario, &Files::default(), false)).map_err(|e| errors::sim(&e))?;
+    to_the_end(py, &mut sim, &scenario, stopped.as_ref())?;
+    let record = py.detach(|| sim.take_result(&scenario));
+    dict(py, record)
+}
+
+/// result_digest(scenario_json) -> str: the SHA-256 of the result of a run in virtual time, of its figures and of the arrays
+/// that the scenario records: the one that a web page shows for the same scenario.
+///
+/// Raises ScenarioError, TraceError or PolicyError; KeyboardInterrupt after Ctrl-C.
+#[pyfunction]
+fn result_digest(py: Python<'_>, scenario_json: &str) -> PyResult<String> {
+    let scenario = Scenario::parse(scenario_json).map_err(errors::scenario)?;
+    let mut sim = py.detach(|| Sim::new(&scenario, &Files::default(), false)).map_err(|e| errors::sim(&e))?;
+    to_the_end(py, &mut sim, &scenario, None)?;
+    Ok(py.detach(|| sim.take_result(&scenario).sealed(&scenario.record).digest))
+}
+
+/// Runs a simulation to the end of its scenario, in slices, so that an interrupt is heard.
+fn to_the_end(py: Python<'_>, sim: &mut Sim, scenario: &Scenario, stopped: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
     let end = Time(scenario.duration.0);
     let mut at = Time::ZERO;
     while at < end {
-        // In slices, so that an interrupt is heard.
         at = end.min(at + SLICE * 10);
         py.detach(|| sim.run_until(at));
-        check_interrupt(py, stopped.as_ref())?;
+        check_interrupt(py, stopped)?;
     }
-    let record = py.detach(|| sim.take_result(&scenario));
-    dict(py, record)
+    Ok(())
 }
 
 /// Runs a scenario with Python controllers, which need the interpreter all the time.
@@ -287,6 +304,7 @@ fn one_rtt_late<'py>(
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(drive, module)?)?;
     module.add_function(wrap_pyfunction!(simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(result_digest, module)?)?;
     module.add_class::<own::Ack>()?;
     module.add_class::<own::Loss>()?;
     module.add_class::<own::Sent>()?;

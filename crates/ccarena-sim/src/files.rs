@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ccarena_cc::bounded::Store;
 use ccarena_cc::scheme::Config;
 use ccarena_cc::{Controller, Policies};
 use ccarena_net::conditions::{self, Conditions, Recordings};
@@ -17,6 +18,7 @@ type Cache<T> = Arc<Mutex<HashMap<PathBuf, T>>>;
 /// Traces and policies by file, each read once. Clones share what they have read, also between threads.
 #[derive(Clone)]
 pub struct Files {
+    store: Store,
     traces: Cache<Trace>,
     conditions: Cache<Conditions>,
     /// The policies.
@@ -30,18 +32,30 @@ pub struct Files {
 impl Default for Files {
     fn default() -> Self {
         let setting = std::env::var(resources::VARIABLE).ok();
-        let limits = Limits::from_setting(setting.as_deref());
-        Self { traces: Arc::default(), conditions: Arc::default(), policies: Policies::default(), python: None, limits }
+        Self::new(Store::default(), Limits::from_setting(setting.as_deref()))
+    }
+}
+
+impl Files {
+    /// Returns the files in `store`, and the default limits.
+    #[must_use]
+    pub fn in_store(store: Store) -> Self {
+        Self::new(store, Ok(Limits::default()))
+    }
+
+    fn new(store: Store, limits: Result<Limits, ResourceError>) -> Self {
+        let policies = Policies::in_store(store.clone());
+        Self { store, traces: Arc::default(), conditions: Arc::default(), policies, python: None, limits }
     }
 }
 
 impl Recordings for Files {
     fn trace(&self, file: &Path) -> Result<Trace, TraceError> {
-        cached(&self.traces, file, trace::load)
+        cached(&self.traces, file, |file| trace::load_from(&self.store, file))
     }
 
     fn conditions(&self, file: &Path) -> Result<Conditions, TraceError> {
-        cached(&self.conditions, file, conditions::load)
+        cached(&self.conditions, file, |file| conditions::load_from(&self.store, file))
     }
 }
 

@@ -1,0 +1,70 @@
+//! Reader of a scenario's text, YAML or JSON, as the command `ccarena` reads its file.
+
+use std::path::Path;
+
+use ccarena_cc::bounded::LARGEST_DOCUMENT_BYTES;
+use ccarena_cc::reader;
+use ccarena_net::conditions::Recordings as _;
+use ccarena_sim::Files;
+use serde_json::{Value, json};
+
+use crate::{Problem, yaml};
+
+/// Returns the document in `text`: JSON if it is JSON, else YAML.
+///
+/// # Errors
+/// If it is too long, neither of both, or no mapping.
+pub fn read(text: &str) -> Result<Value, Problem> {
+    if text.len() as u64 > LARGEST_DOCUMENT_BYTES {
+        let (found, most) = (text.len(), LARGEST_DOCUMENT_BYTES);
+        return Err(Problem::new(format!("scenario: it has {found} bytes; expected at most {most}")));
+    }
+    let json = if text.trim_start().starts_with('{') { reader::parse(text).ok() } else { None };
+    let document = match json {
+        Some(document) => document,
+        None => yaml::parse(text).map_err(|fault| Problem::new(format!("scenario{fault}")))?,
+    };
+    match document {
+        Value::Object(_) => Ok(document),
+        other => {
+            let found = match other {
+                Value::Null => "nothing",
+                Value::Array(_) => "a list",
+                Value::String(_) => "text",
+                _ => "a number or true or false",
+            };
+            Err(Problem::new(format!("scenario: a scenario is a mapping with `links` and `flows`, found {found}")))
+        }
+    }
+}
+
+/// Fills in what links with a conditions trace have from it, as the command does: their service, and their least delay.
+///
+/// # Errors
+/// If the trace is missing or none.
+pub fn complete(mut document: Value, files: &Files) -> Result<Value, Problem> {
+    let links = document.get_mut("links").and_then(Value::as_array_mut);
+    for (index, link) in links.into_iter().flatten().enumerate() {
+        let given = match link.get("conditions") {
+            Some(Value::Object(given)) => given.clone(),
+            _ => continue,
+        };
+        let mut fill = |key: &str, value: Value| {
+            if link.get(key).is_none_or(Value::is_null) {
+                link[key] = value;
+            }
+        };
+        if let Some(file) = given.get("file").and_then(Value::as_str) {
+            let trace = files.conditions(Path::new(file));
+            let trace =
+                trace.map_err(|error| Problem::at(&format!("links[{index}].conditions"), &error.to_string()))?;
+            fill("service", json!({"type": "conditions"}));
+            if let Some(delay) = trace.least_delay() {
+                fill("delay_ms", json!(delay.as_millis_f64()));
+            }
+        } else if given.contains_key("model") {
+            fill("service", json!({"type": "conditions"}));
+        }
+    }
+    Ok(document)
+}

@@ -1,0 +1,38 @@
+"""The simulator for web pages, run by Node."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ccarena
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "crates/ccarena-web/page/build/engine.js"
+MODULE = Path(ccarena.__file__).parent / "play/assets/engine.wasm"
+
+Engine = Callable[[Sequence[Mapping[str, Any]]], list[dict[str, Any]]]
+
+
+@pytest.fixture(scope="session")
+def engine() -> Engine:
+    """Returns a function that runs scenarios in one process of Node, and answers as `run_engine.mjs` does."""
+    if shutil.which("node") is None:
+        pytest.skip("no Node on PATH")
+    if not (SCRIPT.is_file() and MODULE.is_file()):
+        pytest.skip("the simulator for web pages is not built: make web")
+
+    def run(cases: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        command = ["node", ROOT / "tests/play/run_engine.mjs", SCRIPT, MODULE]
+        done = subprocess.run(command, input=json.dumps(list(cases)), capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        answers: list[dict[str, Any]] = json.loads(done.stdout)
+        return answers
+
+    return run
