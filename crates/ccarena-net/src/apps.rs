@@ -179,6 +179,12 @@ macro_rules! applications {
             /// The names of all applications.
             pub const NAMES: &'static [&'static str] = &[$($name::NAME),*];
 
+            /// The applications with their fields; and what arrives.
+            pub fn all() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
+                let arrivals = arrivals::ALL.iter().map(|a| (a.name, a.fields));
+                [$(($name::NAME, $name::FIELDS)),*].into_iter().chain(arrivals)
+            }
+
             /// Fields of the application called `kind`.
             fn fields(kind: &str) -> Option<&'static [&'static str]> {
                 match kind {

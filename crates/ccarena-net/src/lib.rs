@@ -6,6 +6,7 @@
 
 pub mod accecn;
 pub mod apps;
+pub mod catalogue;
 pub mod cellular;
 pub mod conditions;
 pub mod delays;

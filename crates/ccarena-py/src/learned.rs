@@ -8,13 +8,14 @@ use ccarena_cc::learned::clocks::CLOCKS;
 use ccarena_cc::learned::derived::FORMS;
 use ccarena_cc::learned::{Interface, ParamSpec, shipped, signals};
 use ccarena_cc::param::Param;
+use ccarena_net::catalogue::params;
 use ccarena_sim::PRIVILEGED;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::{Map, Value, json};
 
 use crate::errors;
-use crate::simulate::{params, to_python};
+use crate::simulate::to_python;
 
 /// Returns the observation, report and actions of a learned scheme.
 pub fn interface(interface: &Interface) -> Value {

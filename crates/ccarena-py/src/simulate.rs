@@ -4,12 +4,10 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
 use ccarena_cc::learned::shipped;
-use ccarena_cc::{Dur, Policies, Time, registry, steady_state};
-use ccarena_net::queues::LimitRule;
+use ccarena_cc::{Dur, Policies, Time, steady_state};
 use ccarena_net::result::{Array, FlowResult, LinkResult, RunResult};
 use ccarena_net::scenario::{Flow, Own};
-use ccarena_net::service::access;
-use ccarena_net::{Demand, Scenario, queues, routers};
+use ccarena_net::{Demand, Scenario, catalogue};
 use ccarena_sim::{Files, Sim, oracle};
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
@@ -168,27 +166,12 @@ fn estimate<'py>(py: Python<'py>, scenario_json: &str) -> PyResult<Bound<'py, Py
     to_python(py, &json!({"memory_bytes": demand.memory_bytes(), "packets": demand.packets()}))
 }
 
-/// Parameters as their documentation lists them.
-pub fn params(params: &[ccarena_cc::Param]) -> Value {
-    params
-        .iter()
-        .map(|p| json!({"name": p.name, "default": p.default, "min": p.min, "max": p.max, "doc": p.doc}))
-        .collect()
-}
-
 /// schemes() -> list of dicts: every congestion control with its parameters and, if learned, its interface.
 #[pyfunction]
 fn schemes(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
-    registry::schemes()
-        .iter()
-        .map(|s| {
-            let mut entry = json!({
-                "name": s.name, "summary": s.summary, "learned": s.learned, "rules": s.rules, "weight_above": s.weight_above,
-                "requirement": s.requirement, "alias_of": s.alias_of,
-                "assisted": routers::all().map(|r| r.name).find(|name| *name == s.name),
-                "params": params(s.params),
-            });
-            if let Some(spec) = shipped::find(s.name) {
+    catalogue::schemes()
+        .map(|mut entry| {
+            if let Some(spec) = entry["name"].as_str().and_then(shipped::find) {
                 let interface = spec.interface();
                 entry["observation_len"] = json!(interface.observation_len);
                 entry["observation_entries"] = json!(interface.labels());
@@ -207,47 +190,20 @@ fn schemes(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
 /// queue_disciplines() -> list of dicts: every queue discipline with its parameters.
 #[pyfunction]
 fn queue_disciplines(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
-    queues::all()
-        .map(|d| {
-            let limit = match d.limit {
-                LimitRule::Unlimited => Value::Null,
-                LimitRule::Required => json!("required"),
-                LimitRule::Default(limit) => {
-                    let (param, amount) = limit.param();
-                    json!({param.name: amount})
-                }
-            };
-            to_python(
-                py,
-                &json!({
-                    "name": d.name, "summary": d.summary, "limit": limit, "params": params(d.params),
-                    "mahimahi": d.mahimahi,
-                }),
-            )
-        })
-        .collect()
+    catalogue::queue_disciplines().map(|entry| to_python(py, &entry)).collect()
 }
 
 /// routers() -> list of dicts: every kind of router that a link's `router` can be, with its parameters.
 #[pyfunction]
 #[pyo3(name = "routers")]
 fn list_routers<'py>(py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
-    routers::all()
-        .map(|r| {
-            let entry = json!({
-                "name": r.name, "summary": r.summary, "params": params(r.params), "on_the_wire": r.on_the_wire,
-            });
-            to_python(py, &entry)
-        })
-        .collect()
+    catalogue::routers().map(|entry| to_python(py, &entry)).collect()
 }
 
 /// accesses() -> list of dicts: every kind of access to a medium that a link's `service` can have, with its parameters.
 #[pyfunction]
 fn accesses(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyAny>>> {
-    access::all()
-        .map(|a| to_python(py, &json!({"name": a.name, "summary": a.summary, "params": params(a.params)})))
-        .collect()
+    catalogue::accesses().map(|entry| to_python(py, &entry)).collect()
 }
 
 /// A JSON value as Python objects.

@@ -5,6 +5,7 @@ use std::path::Path;
 use ccarena_cc::bounded::LARGEST_DOCUMENT_BYTES;
 use ccarena_cc::reader;
 use ccarena_net::conditions::Recordings as _;
+use ccarena_net::{Demand, Scenario};
 use ccarena_sim::Files;
 use serde_json::{Value, json};
 
@@ -66,5 +67,17 @@ pub fn complete(mut document: Value, files: &Files) -> Result<Value, Problem> {
             fill("service", json!({"type": "conditions"}));
         }
     }
+    Ok(document)
+}
+
+/// Returns the scenario in `text` with every default filled in, and under `estimate` the packets that its run asks for,
+/// counted at every link; recorded traces do not count.
+///
+/// # Errors
+/// The first fault of the document.
+pub fn normalise(text: &str, files: &Files) -> Result<Value, Problem> {
+    let scenario = Scenario::from_json(&complete(read(text)?, files)?)?;
+    let mut document = scenario.to_json();
+    document["estimate"] = json!({"packets": Demand::of(&scenario).packets()});
     Ok(document)
 }

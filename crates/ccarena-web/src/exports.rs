@@ -9,14 +9,17 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
+use ccarena_cc::bounded::Store;
+use ccarena_net::catalogue;
+use ccarena_sim::Files;
 use serde_json::{Value, json};
 
-use crate::Problem;
 use crate::picture::Column;
 use crate::run::{Given, Options, Progress, Run, check as faults};
+use crate::{Problem, document};
 
 /// The version of these functions, which `engine.ts` compares with its own.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 #[derive(Default)]
 struct State {
@@ -111,6 +114,27 @@ pub extern "C" fn check() -> u32 {
         let (text, given) = state.taken()?;
         Ok(faults(&text, given).iter().map(Problem::to_json).collect())
     })
+}
+
+/// Answers with the scenario in the inputs as it stands there, as JSON.
+#[unsafe(no_mangle)]
+pub extern "C" fn read() -> u32 {
+    answer(|state| document::read(&state.taken()?.0))
+}
+
+/// Answers with the scenario in the inputs with every default filled in, and what its run asks for.
+#[unsafe(no_mangle)]
+pub extern "C" fn normalise() -> u32 {
+    answer(|state| {
+        let (text, given) = state.taken()?;
+        document::normalise(&text, &Files::in_store(Store::of(given)))
+    })
+}
+
+/// Answers with everything that a scenario can name.
+#[unsafe(no_mangle)]
+pub extern "C" fn registry() -> u32 {
+    answer(|_| Ok(catalogue::all()))
 }
 
 /// Opens a run of the scenario in the inputs; the answer is its number. A `seed` that is no number leaves the scenario's.
