@@ -31,6 +31,7 @@ COMMANDS = {
         "search the links on which an entrant does worst, and write them as scenarios",
     ),
     "eval": ("ccarena.commands.eval", "evaluate a policy beside heuristics on links"),
+    "play": ("ccarena.commands.play", "write the arena as a web page: compose, run and change scenarios in a browser"),
     "fidelity": ("ccarena.commands.fidelity", "hold the simulator against recorded kernel runs"),
     "compete": (
         "ccarena.commands.compete",

@@ -38,6 +38,12 @@ UNUSED = (
     Unused(("threads",), lambda args: args.executor != "local", "beside --executor ray, which uses every core"),
     Unused(("link_sets", "traces"), lambda args: args.scenario is not None, "beside --scenario, which has its links"),
     Unused(("pcap",), lambda args: args.scenario is None, "without --scenario, whose packets it has"),
+    Unused(("digest",), lambda args: args.scenario is None, "without --scenario, whose result it is of"),
+    Unused(
+        ("out", "plot", "kind", "pcap", "json", "seeds", "backend", "threads", "executor"),
+        lambda args: args.digest,
+        "beside --digest, which prints the digest of one run in the simulator and nothing else",
+    ),
     Unused(("schemes",), lambda args: args.scenario is not None, "beside --scenario, whose flows name their schemes"),
     Unused(
         ("record",),
@@ -97,6 +103,11 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         type=Output(".pcap"),
         metavar="FILE",
         help="with --scenario: a capture of the first run, for Wireshark",
+    )
+    parser.add_argument(
+        "--digest",
+        action="store_true",
+        help="with --scenario: print only the SHA-256 of the simulator's result, which `ccarena play` shows",
     )
     parser.add_argument(
         "--record",
@@ -184,12 +195,15 @@ def _folder(entries: Sequence[str], backend: str) -> Path:
 
 def _scenario(args: argparse.Namespace) -> None:
     """Runs one scenario file. Raises ConfigError if schemes are given, since the scenario names its own."""
-    from ccarena.commands.eval_scenarios import show_scenario
+    from ccarena.commands.eval_scenarios import show_digest, show_scenario
 
     policies = [parse(text) for text in args.entries]
     if without := [entrant for entrant in policies if entrant.policy_file is None]:
         name = without[0].text
         raise ConfigError(f"{name} beside --scenario: the scenario's flows name their schemes; leave {name} out")
+    if args.digest:
+        show_digest(args.scenario, args.entries, args.duration_s)
+        return
     show_scenario(
         args.scenario,
         args.entries,

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from ccarena import _core
 from ccarena.core.files import check_writable
 from ccarena.core.plain_data import plain
 from ccarena.core.terminal import print_table
@@ -13,9 +14,11 @@ from ccarena.eval.measure.figure_text import heading
 from ccarena.eval.measure.table import columns
 from ccarena.executors import Executor
 from ccarena.scenarios.backends import SIM
+from ccarena.scenarios.entrants import find_policy
+from ccarena.scenarios.flows import enter
 from ccarena.scenarios.results import Results
 from ccarena.scenarios.run import run
-from ccarena.scenarios.scenario import read_scenario
+from ccarena.scenarios.scenario import give_policy, read_scenario, scenario_json
 from ccarena.scenarios.tables import (
     GIVEN,
     REPEATS,
@@ -29,7 +32,20 @@ from ccarena.scenarios.tables import (
     with_interval,
 )
 
-__all__ = ["show_scenario"]
+__all__ = ["show_digest", "show_scenario"]
+
+
+def show_digest(path: Path, policies: Sequence[str], duration_s: float | None = None) -> None:
+    """Runs the scenario in the file `path` in the simulator with its own seed, and prints the digest of the result.
+
+    A web page that runs the same scenario shows the same digest. Raises what `ccarena.run` does.
+    """
+    document = read_scenario(path)
+    for policy in policies:
+        give_policy(document, find_policy(policy))
+    if duration_s is not None:
+        document["duration_s"] = duration_s
+    print(_core.result_digest(scenario_json(enter(document))))
 
 
 def show_scenario(

@@ -16,7 +16,9 @@ from pathlib import Path
 
 from sphinx.cmd.build import build_main
 
+from ccarena.errors import MissingDependencyError
 from ccarena.eval.reproduce import pages, suite
+from ccarena.play import write
 
 SITE = Path(__file__).parent
 ROOT = SITE.parents[1]
@@ -93,7 +95,16 @@ def main() -> int:
         shutil.rmtree(out, ignore_errors=True)
         # Every warning is shown, and any fails the build.
         words = ["-b", "html", "-W", "--keep-going", "-q", "-d", f"{scratch}/doctrees", str(source), str(out)]
-        return build_main(words) or fetched(out)
+        return build_main(words) or played(out) or fetched(out)
+
+
+def played(out: Path) -> int:
+    """Puts the arena's page into the site, where docs/play.md says that it is. Returns 0."""
+    try:
+        write(out / "play.html")
+    except MissingDependencyError as error:
+        print(f"NOT IN THE SITE: play.html: {error}", file=sys.stderr)
+    return 0
 
 
 def fetched(out: Path) -> int:

@@ -177,6 +177,7 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--out": more("eval", "--out elsewhere"),
         "--plot": more(EVAL, "--plot picture.svg", whole=True),
         "--pcap": more("eval --scenario scenario.yaml", "--pcap run.pcap", whole=True),
+        "--digest": more("eval --scenario scenario.yaml", "--digest", whole=True),
         "--kind": more(f"{EVAL} --plot picture.svg", "--kind bar", whole=True),
         "--record": more(
             "eval policy.safetensors --link-sets slides --seeds 1 --duration-s 1", "--record figures.json", whole=True
@@ -565,6 +566,11 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--json": more("traces fetch", "--json"),
     },
     "completion": {"shell": Case("completion bash", "completion fish")},
+    "play": {
+        "scenario": more("play", "scenario.yaml"),
+        "--out": more("play", "--out mine.html"),
+        "--no-open": Case("play --open", "play --no-open"),
+    },
     "doctor": {"--link-speed": more("doctor", "--link-speed"), "--json": more("doctor", "--json", whole=True)},
 }
 
@@ -581,6 +587,8 @@ REFUSED: dict[str, str] = {
     "eval --executor ray --threads 2": "--threads has no effect beside --executor ray",
     "reproduce hercules/capacity --executor ray --jobs 2": "--jobs has no effect beside --executor ray",
     "eval --pcap run.pcap": "--pcap has no effect without --scenario",
+    "eval --digest": "--digest has no effect without --scenario",
+    "eval --scenario scenario.yaml --digest --json": "--json has no effect beside --digest",
     "eval --scenario scenario.yaml --link-sets slides": "--link-sets has no effect beside --scenario",
     "eval --scenario scenario.yaml --schemes reno": "--schemes has no effect beside --scenario",
     "leaderboard run --ray-address head:6379": "--ray-address has no effect without --executor ray",
@@ -623,6 +631,7 @@ REFUSED: dict[str, str] = {
 }
 
 STANDING_IN = (
+    "ccarena.commands.play.show",
     "ccarena.commands.build.build",
     "ccarena.commands.new.new_controller",
     "ccarena.commands.doctor.link_speed",

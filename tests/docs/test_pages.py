@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 OTHERS = [path for folder in ("ccarena", "crates", "fuzz") for path in sorted((ROOT / folder).rglob("*.md"))]
 OTHERS = [path for path in OTHERS if "node_modules" not in path.parts]
-MOST = 55
+MOST = 56
 HISTORY = "CHANGELOG.md"
 LONGEST_RELEASE = 80
 """Lines of a release in the changelog, which a user reads in two minutes."""

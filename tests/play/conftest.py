@@ -1,17 +1,21 @@
-"""The simulator for web pages, run by Node."""
+"""The simulator for web pages, run by Node; and the page in a browser."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ccarena
+from ccarena.errors import MissingDependencyError
+from ccarena.pages.browser import Browser, find_browser
+from ccarena.play import assets
+from tests.play.player import Player
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "crates/ccarena-web/page/build/engine.js"
@@ -36,3 +40,16 @@ def engine() -> Engine:
         return answers
 
     return run
+
+
+@pytest.fixture(scope="module")
+def player() -> Iterator[Player]:
+    """Page in a browser; skips without a browser, and if the page is not built."""
+    if find_browser() is None:
+        pytest.skip("needs Chrome or Chromium (apt-get install chromium)")
+    try:
+        assets()
+    except MissingDependencyError:
+        pytest.skip("needs the built web page: make web")
+    with Browser() as browser:
+        yield Player(browser)

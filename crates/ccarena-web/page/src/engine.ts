@@ -99,7 +99,7 @@ export interface Options {
 }
 
 /** The version of `exports.rs` that this file speaks to. */
-const VERSION = 1;
+const VERSION = 2;
 
 interface Exports {
   memory: WebAssembly.Memory;
@@ -108,6 +108,9 @@ interface Exports {
   answer_at(): number;
   answer_length(): number;
   check(): number;
+  read(): number;
+  normalise(): number;
+  registry(): number;
   open(seed: number, packets: number): number;
   advance(run: number, untilS: number): number;
   series(run: number): number;
@@ -157,6 +160,23 @@ export class Engine {
   check(scenario: string, files?: Files): Problem[] {
     this.#give(scenario, files);
     return this.call<Problem[]>((exports) => exports.check()).map(tidied);
+  }
+
+  /** Returns a scenario's text, YAML or JSON, as a JSON document. Throws EngineError for wrong syntax. */
+  read(scenario: string): string {
+    this.#give(scenario);
+    return JSON.stringify(this.call<unknown>((exports) => exports.read()));
+  }
+
+  /** Returns the document with every default filled in, as JSON, and under `estimate` what a run asks for. */
+  normalise(scenario: string, files?: Files): string {
+    this.#give(scenario, files);
+    return JSON.stringify(this.call<unknown>((exports) => exports.normalise()));
+  }
+
+  /** Returns schemes, queue disciplines, applications and the rest, with their parameters, as JSON. */
+  registry(): string {
+    return JSON.stringify(this.call<unknown>((exports) => exports.registry()));
   }
 
   /** Starts a run. Throws EngineError with the first fault. */

@@ -1,0 +1,278 @@
+"""The web page in Chromium: it runs what the command runs, and nothing that it is given breaks it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ccarena
+from ccarena import _core
+from ccarena.core.learned_schemes import shipped_policies
+from ccarena.core.reader import parse
+from ccarena.play import assets, write
+from ccarena.scenarios.flows import enter
+from ccarena.scenarios.scenario import read_scenario, resolve, scenario_json
+from tests.play.player import Player
+
+PRESETS = sorted((Path(__file__).parents[2] / "crates/ccarena-web/page/presets").glob("*.yaml"))
+LINK = {"service": {"type": "constant", "rate_mbps": 10}, "queue": {"type": "droptail", "packets": 40}}
+SHORT = {"duration_s": 2, "links": [LINK], "flows": [{"scheme": "cubic"}]}
+
+
+def native(text: str, folder: Path = Path()) -> str:
+    """Returns the digest that the command prints for a scenario."""
+    return _core.result_digest(scenario_json(enter(resolve(parse(text, "scenario.yaml"), folder))))
+
+
+def address(document: Any) -> str:
+    """Returns the part of an address that holds a scenario."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    text = document if isinstance(document, bytes) else json.dumps(document).encode()
+    return "#s=" + base64.urlsafe_b64encode(packer.compress(text) + packer.flush()).decode().rstrip("=")
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda path: path.stem)
+def test_every_preset_gives_the_native_result(player: Player, preset: Path) -> None:
+    player.open(f"#p={preset.stem}")
+    state = player.state()
+    assert player.browser.messages == [] and player.message() == ""
+    assert parse(state["yaml"], "page.yaml") == parse(preset.read_text("utf-8"), preset.name)
+    assert state["digest"] == native(preset.read_text("utf-8"))
+
+
+def test_a_turned_knob_becomes_part_of_the_scenario(player: Player) -> None:
+    player.open("#p=weights", wait="ccarena.state().timeS > 1")
+    for knob, place in ((0, 400), (1, 700), (2, 300), (4, 800)):
+        before = player.state()["timeS"]
+        player.turn(knob, place)
+        player.until(f"ccarena.state().timeS > {before} + 0.4")
+    player.until("ccarena.state().digest")
+    state = player.state()
+    document = parse(state["yaml"], "page.yaml")
+    link, weight = document["links"][0], document["flows"][1]["changes"]
+    assert link["service"]["steps"][0] == {"at_s": 0, "rate_mbps": 28}
+    assert (
+        all(len(part["steps"]) == 2 for part in (link["service"], link["delay_ms"], link["loss"])) and len(weight) == 1
+    )
+    assert document == state["scenario"] and state["digest"] == native(state["yaml"])
+
+
+def test_an_address_holds_the_scenario(player: Player) -> None:
+    player.open("#p=cubic-bbr")
+    player.turn(0, 300)
+    player.until("location.hash.startsWith('#s=')")
+    before, shared = player.state(), str(player.browser.evaluate("location.hash"))
+    player.open(shared)
+    after = player.state()
+    assert after["scenario"] == before["scenario"] and after["digest"] == native(before["yaml"])
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("#s=!!!!", "cannot be read: it is not base64"),
+        (address(SHORT)[:-8], "cannot be read: it is cut off or was changed"),
+        (address(b'{"links": [' + b" " * 30_000_000), "cannot be read: it unpacks to more than 2 MB"),
+        ("#p=nothing", "there is none: expected bufferbloat"),
+        (address([1]), "expected a mapping with `links` and `flows`"),
+        (address({**SHORT, "flows": []}), "flows: expected a list with at least one entry"),
+        (address({**SHORT, "flows": [{"scheme": "cubik"}]}), 'did you mean "cubic"?'),
+        (address({**SHORT, "flows": [{"scheme": {"a": 1}, "app": 5, "changes": [3]}]}), "flows[0]."),
+        (address({**SHORT, "links": [{"service": 7, "queue": [], "delay_ms": {"steps": [None]}}]}), "links[0]."),
+        (address({**SHORT, "links": [{"service": {"type": "trace", "file": "no.trace"}}]}), "no.trace"),
+        (
+            address({**SHORT, "duration_s": 1e5, "links": [{"service": {"type": "constant", "rate_mbps": 1e5}}]}),
+            "million",
+        ),
+    ],
+    ids=["base64", "cut", "bomb", "preset", "list", "empty", "scheme", "flow", "link", "trace", "large"],
+)
+def test_a_hostile_address_is_refused_with_the_reason(player: Player, given: str, expected: str) -> None:
+    player.open(given, wait="!message.hidden")
+    assert expected in player.message()
+
+
+def test_texts_of_a_scenario_are_only_texts(player: Player) -> None:
+    name = '<img src=x onerror="document.title = 1">'
+    player.open(address({**SHORT, "links": [{**LINK, "name": name}], "flows": [{"scheme": "cubic", "name": name}]}))
+    assert (
+        player.browser.evaluate("document.images.length") == 0
+        and player.browser.evaluate("document.title") == "Play · ccarena"
+    )
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [420, 1400])
+def test_it_fits_both_widths_in_both_themes(player: Player, width: int, theme: str) -> None:
+    call = player.browser.call
+    call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600)
+    call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
+    try:
+        player.open("#p=crowd")
+        player.click("keep")
+        player.do("document.querySelectorAll('details').forEach(part => part.open = true)")
+        assert player.browser.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        dark = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).every(x => x < 60)"
+        assert player.browser.evaluate(dark) == (theme == "dark")
+        player.click("theme")
+        assert player.browser.evaluate(dark) != (theme == "dark")
+    finally:
+        call("Emulation.clearDeviceMetricsOverride")
+        call("Emulation.setEmulatedMedia", features=[])
+
+
+def test_keys_and_words(player: Player) -> None:
+    player.open("#p=acct")
+    player.until("ccarena.state().playing")
+    player.key(" ", "Space")
+    assert not player.state()["playing"]
+    at = player.state()["timeS"]
+    player.key(".", "Period")
+    assert player.state()["timeS"] > at
+    player.do("speeds.children[3].focus()")
+    player.key("ArrowRight")
+    assert player.browser.evaluate("document.activeElement.textContent") == "max"
+    player.do("document.activeElement.blur()")
+    player.key("0", "Digit0")
+    player.until("ccarena.state().timeS === 30 && !ccarena.state().playing")
+    assert "At 30 seconds: first" in player.browser.evaluate("summary.textContent")
+    unnamed = (
+        "[...document.querySelectorAll('button, input, select')].filter(e => !e.hidden && !e.labels?.length"
+        " && !e.textContent.trim() && !e.getAttribute('aria-label')).length"
+    )
+    assert player.browser.evaluate(unnamed) == 0
+
+
+def test_reduced_motion_shows_the_end(player: Player) -> None:
+    player.browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": "reduce"}])
+    try:
+        player.open("#p=acct")
+        player.until("ccarena.state().timeS === 30")
+        assert not player.state()["playing"]
+    finally:
+        player.browser.call("Emulation.setEmulatedMedia", features=[])
+
+
+def test_figures_are_those_of_the_command(player: Player) -> None:
+    path = next(path for path in PRESETS if path.stem == "vegas-cubic")
+    player.open(f"#p={path.stem}")
+    rows = ccarena.run(read_scenario(path)).flows().to_dict("records")
+    for here, there in zip(player.state()["figures"]["flows"], rows, strict=True):
+        assert here.pop("loss_share") / 100 == pytest.approx(there["loss_share"])
+        assert here == pytest.approx({name: there[name] for name in here}, rel=1e-6)
+
+
+def test_comparison_seeds_and_cancel(player: Player) -> None:
+    player.open(address({**SHORT, "links": [{**LINK, "loss": 0.01}]}))
+    player.click("keep")
+    player.turn(1, 900)
+    player.until("ccarena.state().digest && differences.querySelector('table')")
+    player.do("document.getElementById('seed-count').value = '4'")
+    player.click("seeds")
+    player.until("intervals.innerText.includes('±')")
+    player.open(
+        address({**SHORT, "duration_s": 600, "links": [{"service": {"type": "constant", "rate_mbps": 500}}]}),
+        wait="ccarena.state().nowS > 0",
+    )
+    player.click("cancel")
+    assert "Cancelled" in player.message() and player.state()["digest"] is None
+    player.open(address(SHORT))
+    assert player.message() == ""
+
+
+def test_a_worker_that_breaks_is_replaced(player: Player) -> None:
+    player.browser.call(
+        "Page.addScriptToEvaluateOnNewDocument",
+        source="""
+      window.workers = []; const Own = Worker;
+      window.Worker = class extends Own { constructor(address) { super(address); workers.push(this); } };
+    """,
+    )
+    player.open("#p=cubic-bbr")
+    player.do("workers.at(-1).dispatchEvent(new ErrorEvent('error', {message: 'boom', cancelable: true}))")
+    assert "boom" in player.message() and "started anew" in player.message()
+    player.click("again")
+    player.turn(0, 500)
+    player.until("ccarena.state().digest && workers.length === 2")
+
+
+def test_a_browser_without_webassembly_is_told(player: Player) -> None:
+    script = player.browser.call("Page.addScriptToEvaluateOnNewDocument", source="delete window.WebAssembly")
+    try:
+        player.open(wait="!message.hidden")
+        assert "this browser has no WebAssembly" in player.message()
+    finally:
+        player.browser.call("Page.removeScriptToEvaluateOnNewDocument", **script)
+
+
+def test_files_of_the_reader(player: Player, tmp_path: Path) -> None:
+    (tmp_path / "mine.trace").write_text("".join(f"{at}\n" for at in range(1, 2000, 2)), "utf-8")
+    shutil.copy(shipped_policies()["acct-table"], tmp_path / "mine.safetensors")
+    (tmp_path / "odd.safetensors").write_bytes(b"\xff" * 40)
+    player.open(address(SHORT))
+    player.give(tmp_path / "mine.trace")
+    player.until("ccarena.state().scenario.links[0].service.type === 'trace' && ccarena.state().digest")
+    player.give(tmp_path / "mine.safetensors")
+    player.until("ccarena.state().scenario.flows[0].policy && ccarena.state().digest")
+    state = player.state()
+    text = state["yaml"].replace("mine.safetensors", str(tmp_path / "mine.safetensors"))
+    assert state["scenario"]["flows"][0]["scheme"] == "acct" and state["digest"] == native(text, tmp_path)
+    player.give(tmp_path / "odd.safetensors")
+    player.until("!message.hidden")
+    assert "odd.safetensors: it is no policy" in player.message()
+    (tmp_path / "bad.yaml").write_text("links: [\n", "utf-8")
+    player.give(tmp_path / "bad.yaml")
+    player.until("message.innerText.includes('bad.yaml')")
+
+
+def test_the_command_puts_a_scenario_and_its_files_into_the_page(player: Player, tmp_path: Path) -> None:
+    (tmp_path / "mine.trace").write_text("".join(f"{at}\n" for at in range(1, 2000, 2)), "utf-8")
+    shutil.copy(shipped_policies()["acct-table"], tmp_path / "mine.safetensors")
+    flow = {"name": "a", "scheme": str(tmp_path / "mine.safetensors")}
+    document = {
+        "duration_s": 3,
+        "links": [{"service": {"type": "trace", "file": "mine.trace"}, "router": "acct"}],
+        "flows": [flow, {"scheme": "cubic@hystart=0"}],
+    }
+    scenario = tmp_path / "scenario.yaml"
+    scenario.write_text(json.dumps(document), "utf-8")
+    write(tmp_path / "page.html", scenario)
+    player.open(page=tmp_path / "page.html")
+    assert player.state()["digest"] == native(scenario.read_text("utf-8"), tmp_path)
+
+
+def test_a_cell_compares_with_stored_figures(player: Player, tmp_path: Path) -> None:
+    for name in ("cell.js", "engine.js"):
+        shutil.copy(assets() / name, tmp_path)
+    document = {**SHORT, "flows": [{"name": "cubic", "scheme": "cubic"}]}
+    goodput = float(ccarena.run(document).flows()["goodput_mbps"][0])
+    stored = json.dumps({"cubic": {"goodput_mbps": goodput, "rtt_mean_ms": 1.0}})
+    digest = native(json.dumps(document))
+    about = {"scenario": json.dumps(document), "stored": stored, "digest": digest}
+    attributes = " ".join(f"data-ccarena-{key}='{value}'" for key, value in about.items())
+    (tmp_path / "page.html").write_text(
+        f"<!DOCTYPE html><html lang=en><script src=cell.js defer></script><body><div {attributes}></div></body></html>",
+        "utf-8",
+    )
+    player.open(page=tmp_path / "page.html", wait="document.querySelector('.ccarena-cell button')")
+    player.do("document.querySelector('.ccarena-cell button').click()")
+    player.until("document.querySelector('.ccarena-cell td')")
+    text = str(player.browser.evaluate("document.querySelector('.ccarena-cell').innerText"))
+    verdicts = player.browser.evaluate(
+        "[...document.querySelectorAll('.ccarena-cell td:last-child')].map(cell => cell.className)"
+    )
+    assert verdicts == ["same", "other"] and "byte for byte" in text and digest in text
+    assert (assets() / "cell.js").stat().st_size <= 200_000
+
+
+def test_the_python_that_the_page_shows_runs(player: Player, capsys: pytest.CaptureFixture[str]) -> None:
+    player.open(address({**SHORT, "links": [{**LINK, "router": True}]}))
+    player.do("[...forms.children].find(tab => tab.textContent === 'Python').click()")
+    exec(player.browser.evaluate("document.getElementById('text').textContent"), {})
+    assert "goodput_mbps" in capsys.readouterr().out
