@@ -120,6 +120,14 @@ def add_parser(subparsers: Any, **options: Any) -> None:
 
     sub = action("page", "write the leaderboard as pages that need no network")
     sub.add_argument("out", type=folder, metavar="DIR", help="folder; open its index.html")
+    sub.add_argument(
+        "--policies", nargs="*", metavar="ENTRANT",
+        help="policies that the pages may carry, so that readers can repeat their runs (the shipped policies)",
+    )  # fmt: skip
+    sub.add_argument(
+        "--scenario", nargs="+", type=str, default=(), metavar="FILE",
+        help="scenarios of the board whose runs readers can repeat (none)",
+    )  # fmt: skip
 
     sub = action("serve", "show the leaderboard's pages over the store, as they are now; it reads only")
     sub.add_argument("--port", type=int, default=8311, help="port on this machine alone (8311; 0 for any free one)")
@@ -280,7 +288,7 @@ def _rank(args: argparse.Namespace) -> int:
 def _page(args: argparse.Namespace) -> int:
     check_writable(args.out)
     with Store(args.store, read_only=True) as store:
-        files = write_site(store, args.out, command_line(args))
+        files = write_site(store, args.out, command_line(args), args.policies, args.scenario)
     print(f"wrote {files} files; open {args.out / 'index.html'}")
     return 0
 

@@ -237,7 +237,7 @@ def _reproduce(
                     about["machine"] = kernel.about(rows, args.backend)
                 digest = tables.write_suite(folder, one, judged, rows, about)
                 write_commands(folder, [command_line(args)])
-                page.write_page(folder, one, judged, rows, digest)
+                page.write_page(folder, one, judged, rows, digest, of_suite)
                 runs.write_scenarios(folder, of_suite)
                 both = [run for flag in (False, True) for run in runs.expand(one, flag, policies=policies)]
                 kept = [run.key for run in [*of_suite, *both]]

@@ -12,6 +12,7 @@ the page with the figures' numbers. No Python package is needed to write a page.
 | `blocks`    | what a section consists of: paragraphs, tables, figures, a choice among blocks       |
 | `charts`    | charts with units, and their lines, bars, marks and cells                            |
 | `grid`      | large tables that are sorted and filtered in the browser, and heat maps              |
+| `runnable`  | runs that the reader repeats in the browser                                          |
 | `markdown`  | the blocks of a text in plain Markdown                                               |
 | `over_time` | the figure that most pages show: rates before capacity, and queueing delay           |
 | `images`    | a figure as .svg, .png or .pdf, drawn by an installed Chrome or Chromium             |

@@ -41,6 +41,12 @@ class Drawn:
     """Number of tables so far, from which each region of a page gets its own name."""
     grids: list[str] = field(default_factory=list)
     """Grids of the page."""
+    runnable: bool = False
+    """True if the page has runs that a reader can repeat."""
+    files: dict[str, str] = field(default_factory=dict)
+    """Files of these runs, packed, by name."""
+    said_unbuilt: bool = False
+    """True if the page says that the simulator for browsers is missing."""
 
     def name(self) -> str:
         """Returns a new id."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -13,6 +11,7 @@ from importlib import resources
 from pathlib import Path
 
 from ccarena.core.files import write_atomically
+from ccarena.pages import runnable
 from ccarena.pages.blocks import Block, Code, Details, Drawn, escape, prose, together
 
 __all__ = ["Page", "Section", "anchor", "assets", "render", "write"]
@@ -97,6 +96,7 @@ def render(page: Page) -> str:
         + (_scripts(drawn, page.shared) if drawn.charts or page.scripts else "")
         + "".join(f'<script src="{escape(script)}"></script>' for script in page.scripts)
         + _script("page.js", page.shared)
+        + (runnable.scripts(drawn, page.shared) + _script("runnable.js", page.shared) if drawn.runnable else "")
         + (_script("grid.js", page.shared) if drawn.grids else "")
         + "</body></html>\n"
     )
@@ -104,7 +104,8 @@ def render(page: Page) -> str:
 
 def assets() -> dict[str, str]:
     """Returns the files that pages can share, by name."""
-    return {name: _asset(name) for name in ("page.css", "page.js", "grid.js", PLOTLY)}
+    own = {name: _asset(name) for name in ("page.css", "page.js", "grid.js", "runnable.js", PLOTLY)}
+    return own | runnable.simulator()
 
 
 def _style(shared: str) -> str:
@@ -134,7 +135,7 @@ def _scripts(drawn: Drawn, shared: str) -> str:
     charts = json.dumps(drawn.charts, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return (
         "<noscript><p>The figures of this page are drawn by a script, and scripts are switched off here.</p></noscript>"
-        f'<script type="application/gzip" id="charts">{_packed(charts)}</script>\n'
+        f'<script type="application/gzip" id="charts">{runnable.packed(charts.encode())}</script>\n'
         + (
             f'<script type="text/plain" id="plotly" data-file="{shared}{PLOTLY}"></script>'
             if shared
@@ -144,14 +145,9 @@ def _scripts(drawn: Drawn, shared: str) -> str:
     )
 
 
-def _packed(text: str) -> str:
-    # Without a time of day, so that the same page gives the same bytes.
-    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
-
-
 @cache
 def _packed_library() -> str:
-    return _packed(_asset(PLOTLY))
+    return runnable.packed(_asset(PLOTLY).encode())
 
 
 @cache

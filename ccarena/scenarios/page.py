@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from ccarena import __version__
 from ccarena.eval.measure.figure_text import UNKNOWN, heading
 from ccarena.eval.measure.table import FIGURES
 from ccarena.pages import Block, Callout, Choice, Code, Details, Figure, Items, Page, Section, Table, charts
 from ccarena.pages.over_time import Course, over_time
-from ccarena.scenarios.backends import of_result
+from ccarena.pages.runnable import Repeat, Runnable
+from ccarena.scenarios.backends import SIM, of_result
 from ccarena.scenarios.one_run import Run
 from ccarena.scenarios.over_time import MOST_LINES, binned
+from ccarena.scenarios.repeat import Unrepeatable, repeat_of
 from ccarena.scenarios.tables import (
     MOST_SHOWN,
     REPEATS,
     application_tables,
     figures_of,
+    flow_rows,
     notes,
     repeats,
     shortened,
@@ -56,6 +60,7 @@ def results_page(runs: Sequence[Run], title: str, repeat: Sequence[str] = ()) ->
         blocks += [Table(*each, words=each[0].index("link") + 1) for each in application_tables(mine)]
         if name in names[:MOST_DRAWN]:
             blocks.append(Choice("Seed", {str(run.seed): [figure(run)] for run in mine[:MOST_DRAWN]}))
+        blocks += _again(mine)
         document = {**mine[0].document, "flows": mine[0].document["flows"][:MOST_SHOWN]}
         code = Code(json.dumps(document, indent=1, ensure_ascii=False))
         of_flows = f" (the first {MOST_SHOWN} flows)" if left_out else ""
@@ -97,6 +102,22 @@ def _in_words(scenario: str, head: Sequence[str], row: Sequence[str]) -> str:
     else:
         said = f"{flow} got {rate} Mbit/s, with a p95 queueing delay of {delay} ms and {loss} % lost on {row[2]}."
     return f"{scenario}: {said}" if scenario else said
+
+
+def _again(runs: Sequence[Run]) -> list[Block]:
+    """Returns the simulated runs of one scenario for a browser to repeat."""
+    repeats: list[Repeat] = []
+    refused: list[str] = []
+    for run in runs[:MOST_DRAWN]:
+        if run.backend != SIM:
+            continue
+        rows = {row["flow"]: row for row in flow_rows([run])[:MOST_SHOWN]}
+        stored = {name: {figure: row[figure] for figure in figures_of([run])} for name, row in rows.items()}
+        try:
+            repeats.append(repeat_of(run.document, {"seed": str(run.seed)}, stored, __version__))
+        except Unrepeatable as error:
+            refused.append(f"Seed {run.seed}: {error}.")
+    return [Runnable(repeats, refused)] if repeats or refused else []
 
 
 def figure(run: Run) -> Figure:

@@ -362,6 +362,14 @@ def run_lineup(
     # In the order of the links: the result does not depend on who was faster.
     for index, link in enumerate(chosen):
         _collect(result, link, over[index])
+    if backend == SIM:
+        result.entrants = {sender.label: plain(dict(sender.flow)) for sender in lineup}
+        result.scenarios = [
+            {"group": link.group, "link": link.name, "seed": link.seed}
+            | {"document": plain(held_out.scenario(link, Entrant("", {})))}
+            for link in chosen
+            if link.seed == 0
+        ]
     ran = [row for row in result.rows if row["scheme"] != ORACLE]
     result.warnings += _repeated(ran)
     result.warnings += outside_notes((row["scheme"], row.get(OUTSIDE)) for row in ran)

@@ -65,6 +65,12 @@ class Evaluation:
     """Warnings that a reader needs to judge the rows."""
     repeat: list[str] = field(default_factory=list)
     """Shell lines that measure the same again."""
+    scenarios: list[dict[str, Any]] = field(default_factory=list)
+    """Scenarios of the simulated runs of the first seed, one per link, without its entrant: `group`, `link`, `seed`
+    and `document`.
+    """
+    entrants: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Fields of that flow, by the label of its rows."""
 
     def __repr__(self) -> str:
         return f"Evaluation of {len(self.rows)} runs of {len(self.schemes())} schemes: .rows, .series, .meta, .warnings"

@@ -18,9 +18,11 @@ from ccarena.eval.heldout.summary import SUMMARY, gain_table, label, parts_table
 from ccarena.eval.measure.figure_text import heading
 from ccarena.pages import Block, Callout, Cell, Choice, Code, Details, Items, Page, Section, Table, Text, write
 from ccarena.pages.page import anchor
+from ccarena.pages.runnable import Repeat, Runnable
 from ccarena.pages.states import state_of
 from ccarena.policies.answers import GAINS, WHY
 from ccarena.scenarios.backends import BACKENDS, SIM
+from ccarena.scenarios.repeat import Unrepeatable, repeat_of
 from ccarena.traces.given import TraceLinks
 
 __all__ = ["evaluation_page", "repeat_command", "write_page"]
@@ -63,7 +65,9 @@ def evaluation_page(
     if result.queue_ns:
         lead = "For how much of the time at most so many packets were queued. Higher is better."
         sections.append(Section("Queue length", lead, [plots.queue_cdf(result)]))
-    sections += [_rows(result), _definitions(result), _configuration(result, config)]
+    sections.append(_rows(result))
+    sections += [_again(result)] if result.scenarios else []
+    sections += [_definitions(result), _configuration(result, config)]
     return Page(
         title=name,
         kind="evaluation",
@@ -218,6 +222,30 @@ def _rows(result: Evaluation) -> Section:
         blocks.append(Details(f"{group}: {len(rows)} rows", [Table(head, rows, words=2, grouped=True)]))
     lead = "Means over seeds; ± is half of the 95 % confidence interval (Student's t), where a link was repeated."
     return Section("All links", lead, blocks)
+
+
+def _again(result: Evaluation) -> Section:
+    """Returns the runs of the first seed that a browser can repeat."""
+    runs: list[Repeat] = []
+    refused: list[str] = []
+    version = str(result.meta.get("versions", {}).get("ccarena", ""))
+    rows = {(row["group"], row["link"], row["scheme"]): row for row in result.valid_rows() if row["seed"] == 0}
+    for each in result.scenarios:
+        document = each["document"]
+        first, *others = document["flows"]
+        for label_, flow in result.entrants.items():
+            row = rows.get((each["group"], each["link"], label_))
+            if row is None:
+                continue
+            whole = {**document, "flows": [{**flow, **first}, *others]}
+            axes = {"link": f"{each['group']}: {each['link']}", "scheme": label(label_)}
+            stored = {str(first["name"]): {name: row.get(name) for name in result.figures}}
+            try:
+                runs.append(repeat_of(whole, axes, stored, version))
+            except Unrepeatable as error:
+                refused.append(f"{label(label_)} on {each['link']}: {error}.")
+    lead = "Repeats one run of the first seed in this browser, and compares its figures with those of this evaluation."
+    return Section("Run it here", lead, [Runnable(runs, refused)])
 
 
 def _definitions(result: Evaluation) -> Section:

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ccarena import __version__
 from ccarena.core.columns import as_csv, of_rows
-from ccarena.core.files import digest, write_atomically
-from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError
+from ccarena.core.files import write_atomically
+from ccarena.errors import ConfigError, MissingDependencyError
 from ccarena.eval.leaderboard import tables
 from ccarena.eval.leaderboard.cells import Cell, Measured, cell_of, scenario_digest
-from ccarena.eval.leaderboard.entrants import Ranked, default_schemes, entrants_of, line_up
 from ccarena.eval.leaderboard.figures import stored
-from ccarena.eval.leaderboard.links import MODELS, PRESETS, BoardTrace, Place, traces_of
+from ccarena.eval.leaderboard.here import entrants_here, place_here
+from ccarena.eval.leaderboard.links import Place
 from ccarena.eval.leaderboard.measure import measure, tasks_of
 from ccarena.eval.leaderboard.sampling import Sample, draw
 from ccarena.eval.leaderboard.store import JSON, OWN, Store
 from ccarena.scenarios.backends import SIM
-from ccarena.traces import find
 
 __all__ = ["Taken", "again", "export", "export_means", "take"]
 
@@ -161,14 +160,14 @@ def _repeatable(
     said: tables.Tables, rules: Mapping[str, Any], policies: Sequence[str] | None
 ) -> Iterator[tuple[Cell, Mapping[str, Any]]]:
     """Yields runs whose place and entrants are here; equal keys prove that they are the same."""
-    entrants = {entrant.digest: entrant for entrant in _entrants_here(said.entrants.values(), rules, policies)}
+    entrants = {entrant.digest: entrant for entrant in entrants_here(said.entrants.values(), rules, policies)}
     places: dict[str, Place | None] = {}
     digests: dict[tuple[str, int], str] = {}
     for run in said.runs:
         if run["backend"] != SIM or run["version"] != __version__:
             continue
         if run["place"] not in places:
-            places[run["place"]] = _place_here(said.places[run["place"]])
+            places[run["place"]] = place_here(said.places[run["place"]])
         place, entrant = places[run["place"]], entrants.get(run["entrant"])
         opponent = entrants.get(run["opponent"]) if run["opponent"] else None
         if place is None or entrant is None or (run["opponent"] and opponent is None):
@@ -179,35 +178,6 @@ def _repeatable(
         cell = cell_of(place, entrant, opponent, run["seed"], digests[at], SIM)
         if cell.key == run["key"]:
             yield cell, run
-
-
-def _entrants_here(
-    named: Iterable[Mapping[str, Any]], rules: Mapping[str, Any], policies: Sequence[str] | None
-) -> list[Ranked]:
-    """Returns the named entrants that this installation can run.
-
-    Rules come from the artifacts or from the store: a file from elsewhere could name worse ones.
-    """
-    rows = list(named)
-    schemes = [row["label"] for row in rows if row["kind"] == "scheme"]
-    known = [label for label in schemes if label in default_schemes()]
-    digests = {row["policy_digest"] for row in rows}
-    here = entrants_of(known, policies)
-    given = [each for each in here if each.policy_file is None or digest(each.policy_file.read_bytes()) in digests]
-    return line_up(given, rules, 1)
-
-
-def _place_here(row: Mapping[str, Any]) -> Place | None:
-    """Returns the place that a row of another store names, if its trace is here."""
-    for made_here in (True, False):
-        try:
-            found: list[BoardTrace] = traces_of([PRESETS, MODELS] if made_here else [str(find(row["trace"]))])
-        except CcarenaError:
-            continue
-        for trace in found:
-            if trace.digest == row["trace_digest"]:
-                return Place(trace, row["delay_ms"], row["buffer_packets"], row["duration_s"])
-    return None
 
 
 def _short(value: Any) -> Any:

@@ -34,9 +34,11 @@ from ccarena.eval.leaderboard.submission import LARGEST_BYTES, check
 __all__ = ["SUBMISSIONS", "TOKEN", "Inbox", "make_server", "serve"]
 
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
-# Nothing is loaded from elsewhere, and no page may frame these. Charts set styles, and the pages hold scripts.
+# Nothing is loaded from elsewhere, and no page may frame these. Charts set styles, and the pages hold scripts; the
+# simulator is WebAssembly in a worker that a page makes.
 POLICY = (
-    "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "default-src 'self'; script-src 'self' 'unsafe-inline' 'wasm-unsafe-eval'; worker-src blob:; "
+    "style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'"
 )
 HEADERS = {

@@ -4,7 +4,7 @@ index.html          ranks by any score, throughput against delay, who wins again
 entrant/ID.html     a scheme, policy or baseline: its card, ranks, traces, and who it wins against
 trace/ID.html       a trace: its ranks, and everyone on it, over time
 cell.html           one cell, PLACE-ENTRANT after the #: rate, capacity and delay over time, and its runs
-data/, assets/      rows and series; style and scripts
+data/, assets/      rows, series and repeatable runs with their files; style and scripts
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ccarena.core.files import write_atomically
+from ccarena.core.files import digest, write_atomically
 from ccarena.errors import ConfigError
 from ccarena.eval.heldout.plots import learning_curve
 from ccarena.eval.leaderboard import plots as drawing
@@ -28,6 +28,7 @@ from ccarena.eval.leaderboard.links import SCENARIO
 from ccarena.eval.leaderboard.listing import Line, agreement_of, lines, rank_of, score_of, short_names, visible_of
 from ccarena.eval.leaderboard.ranking import OVERALL, UNSEEN, first_of, seen_by
 from ccarena.eval.leaderboard.ranks import Groups, ranks_script
+from ccarena.eval.leaderboard.repeats import Repeats
 from ccarena.eval.leaderboard.reported import means_of
 from ccarena.eval.leaderboard.run import failures_of
 from ccarena.eval.leaderboard.store import Store
@@ -36,6 +37,7 @@ from ccarena.pages import Block, Callout, Cell, Choice, Details, Items, Page, Se
 from ccarena.pages.grid import Grid, Links, Numbers, Rows, Words, data_script
 from ccarena.pages.markdown import blocks_of
 from ccarena.pages.page import assets
+from ccarena.pages.runnable import RunLater, data_of, packed
 from ccarena.policies.curve import Curve, points_of
 from ccarena.policies.curve import read as read_curve
 from ccarena.scenarios.backends import BACKENDS
@@ -49,15 +51,22 @@ SHOWN = ("utilisation", "throughput_mbps", "queueing_delay_mean_ms", "queueing_d
 """Figures shown beside the score."""
 CELL = ("place", "entrant", "runs", "invalid", "score", *SHOWN, "capacity_mbps")
 """Columns of the store in a table of cells."""
-_PATHS = re.compile(r"(?:(entrant|trace)/([0-9]{1,18})\.html|data/place-([0-9]{1,18})\.js)")
+_PATHS = re.compile(r"(?:(entrant|trace)/([0-9]{1,18})\.html|data/(place|runs)-([0-9]{1,18})\.js)")
+_FILE = re.compile(r"data/file-([0-9a-f]{16})\.js")
 
 
-def write_site(store: Store, out: Path, command: str = "") -> int:
+def write_site(
+    store: Store,
+    out: Path,
+    command: str = "",
+    policies: Sequence[str] | None = None,
+    scenarios: Sequence[str] = (),
+) -> int:
     """Writes all pages to the folder `out`, and returns the number of files. Raises ConfigError.
 
-    `command` is the shell line of the call, for the pages.
+    `command` is the shell line of the call, for the pages; `policies` and `scenarios` are as for `Repeats`.
     """
-    site = Site(store, command)
+    site = Site(store, command, policies, scenarios)
     paths = site.paths()
     for path in paths:
         text = site.render(path)
@@ -69,8 +78,15 @@ def write_site(store: Store, out: Path, command: str = "") -> int:
 class Site:
     """Site over the current content of a store. Raises ConfigError if nothing was ranked yet."""
 
-    def __init__(self, store: Store, command: str = "") -> None:
+    def __init__(
+        self,
+        store: Store,
+        command: str = "",
+        policies: Sequence[str] | None = None,
+        scenarios: Sequence[str] = (),
+    ) -> None:
         self._store = store
+        self._given = (policies, scenarios)
         self._repeat = [*store.commands(), *([command] if command else [])]
         found = store.ranking()
         if not found or not found["names"]:
@@ -107,7 +123,8 @@ class Site:
             *("index.html", "cell.html", "data/ranks.js", "data/ranking.js", "data/cells.js"),
             *(f"entrant/{number}.html" for number in self._entrants),
             *(f"trace/{places[0]}.html" for places in self._traces.values()),
-            *(f"data/place-{number}.js" for number in self._places),
+            *(f"data/{kind}-{number}.js" for kind in ("place", "runs") for number in self._places),
+            *(f"data/file-{key}.js" for key in self._files),
             *(f"assets/{name}" for name in (*assets(), *_SCRIPTS)),
         ]
 
@@ -125,14 +142,18 @@ class Site:
             return whole[path]()
         if path.startswith("assets/"):
             return assets().get(path.removeprefix("assets/"))
+        if shared := _FILE.fullmatch(path):
+            return self._file_script(shared[1]) if shared[1] in self._files else None
         if not (match := _PATHS.fullmatch(path)):
             return None
-        kind, number = match[1] or "place", int(match[2] or match[3])
+        kind, number = match[1] or match[3], int(match[2] or match[4])
         if kind == "entrant" and number in self._entrants:
             return render(self._entrant_page(self._entrants[number]))
         if kind == "trace" and (name := next((n for n, own in self._traces.items() if own[0] == number), None)):
             return render(self._trace_page(name))
-        return self._place_script(number) if kind == "place" and number in self._places else None
+        if number not in self._places:
+            return None
+        return self._runs_script(number) if kind == "runs" else self._place_script(number) if kind == "place" else None
 
     # What pages consist of.
 
@@ -447,6 +468,7 @@ class Site:
             sections=[
                 Section("Over time", "", [_Place("over-time-of-cell")]),
                 Section("Runs", "", [_Place("runs-of-cell")]),
+                Section("Run it here", _AGAIN, [RunLater("again-of-cell")]),
             ],
             shared="assets/",
             scripts=("assets/cell.js",),
@@ -480,6 +502,35 @@ class Site:
         }
         text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         return f"(window.ccarenaPlaces ??= {{}})[{number}] = JSON.parse({json.dumps(text)});\n"
+
+    @cached_property
+    def _repeats(self) -> Repeats:
+        return Repeats(self._store, self._backend, *self._given)
+
+    @cached_property
+    def _files(self) -> dict[str, tuple[str, bytes]]:
+        """Returns policies, by the names of their scripts: a digest, as no name of a file may be a path."""
+        return {digest(name.encode()): (name, data) for name, data in self._repeats.files.items()}
+
+    def _file_script(self, key: str) -> str:
+        name, data = self._files[key]
+        return f"(window.ccarenaFiles ??= {{}})[{json.dumps(name)}] = {json.dumps(packed(data))};\n"
+
+    def _runs_script(self, number: int) -> str:
+        """Returns the runs of a place that `cell.js` offers to repeat, by entrant, and why the others are not."""
+        found, refused = self._repeats.at(self._places[number])
+        own = {
+            name: packed(data) for run in found for name, data in run.files.items() if name not in self._repeats.files
+        }
+        numbers = {entrant["label"]: entrant["id"] for entrant in self._entrants.values()}
+        runs = data_of(found)
+        by: dict[int, list[Any]] = {}
+        for run in runs["runs"]:
+            by.setdefault(numbers[run["at"][0]], []).append(run)
+        scripts = {name: key for key, (name, _) in self._files.items()}
+        data = {"axes": runs["axes"], "runs": by, "refused": refused, "files": own, "scripts": scripts}
+        text = packed(json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode())
+        return f"(window.ccarenaRuns ??= {{}})[{number}] = {json.dumps(text)};\n"
 
 
 class _Place:
@@ -529,6 +580,12 @@ def _definitions() -> Section:
         "",
         [Details("definitions and sources", [Table(("figure", "definition"), rows, words=2)])],
     )
+
+
+_AGAIN = (
+    "Repeats one run of this cell, in this browser: the same scenario, link and seed. Figures that are equal to the "
+)
+_AGAIN += "stored ones are marked so."
 
 
 _SCRIPTS = ("cell.js", "ranks.js")

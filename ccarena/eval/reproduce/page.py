@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ccarena.eval.reproduce.again import LEAD, again
 from ccarena.eval.reproduce.checks import STATES, Judged
 from ccarena.eval.reproduce.figures import beside_the_paper, figures
+from ccarena.eval.reproduce.runs import Run
 from ccarena.eval.reproduce.suite import Loaded
 from ccarena.eval.reproduce.tables import HEAD, backend_of, beside_state, name_of, remarks, seeds_of, technical
 from ccarena.eval.reproduce.values import Row
@@ -22,9 +24,17 @@ PAGE = "page.html"
 
 
 def write_page(
-    folder: Path, loaded: Loaded, judged: Sequence[Judged], rows: Sequence[Row], digest: Mapping[str, Any]
+    folder: Path,
+    loaded: Loaded,
+    judged: Sequence[Judged],
+    rows: Sequence[Row],
+    digest: Mapping[str, Any],
+    expanded: Sequence[Run] = (),
 ) -> Path:
-    """Writes the page for the result of `tables.write_suite` (`digest`) to `folder`, and returns its path."""
+    """Writes the page for the result of `tables.write_suite` (`digest`) to `folder`, and returns its path.
+
+    A reader can repeat the simulated runs among `expanded`.
+    """
     claims = digest["claims"]
     table = [
         [
@@ -47,6 +57,8 @@ def write_page(
     if drawn := figures(loaded, rows):
         lead = "As the paper draws them. Open circles are the paper's points, thin bars 95 % intervals, dots targets."
         sections.append(Section("Figures", lead, drawn))
+    if (runs := again(expanded, rows)) is not None:
+        sections.append(Section("Run it here", LEAD, [runs]))
     if digest["conditions"]:
         sections.append(Section("Conditions", "And how they differ from the paper's.", [Items(digest["conditions"])]))
     if about := technical(digest):
