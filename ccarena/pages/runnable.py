@@ -16,7 +16,7 @@ from typing import Any
 
 from ccarena.pages.blocks import Block, Details, Drawn, Items, prose
 
-__all__ = ["Repeat", "RunLater", "Runnable", "data_of", "simulator", "unbuilt"]
+__all__ = ["Repeat", "RunLater", "Runnable", "data_of", "files_of", "packed", "scripts", "simulator", "unbuilt"]
 
 SIMULATOR = ("cell.js", "engine.js")
 """Files that run a scenario in a page (crates/ccarena-web/page/src/cell.ts)."""
@@ -125,13 +125,18 @@ def scripts(drawn: Drawn, shared: str) -> str:
     if not drawn.runnable:
         return ""
     whole = simulator()
-    files = "".join(
-        f"<script>(window.ccarenaFiles ??= {{}})[{json.dumps(name)}]={json.dumps(data)};</script>"
-        for name, data in drawn.files.items()
-    )
+    files = files_of(drawn)
     if shared:
         return f'<script src="{shared}{_PLACE}cell.js"></script>{files}'
     return "".join(f"<script>{_inside(whole[_PLACE + name])}</script>" for name in SIMULATOR) + files
+
+
+def files_of(drawn: Drawn) -> str:
+    """Returns script elements with the files of a page's runs."""
+    return "".join(
+        f"<script>(window.ccarenaFiles ??= {{}})[{json.dumps(name)}]={json.dumps(data)};</script>"
+        for name, data in drawn.files.items()
+    )
 
 
 def packed(data: bytes) -> str:

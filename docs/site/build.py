@@ -14,10 +14,14 @@ import sys
 import tempfile
 from pathlib import Path
 
+import run_here
 from sphinx.cmd.build import build_main
 
+from ccarena.core.learned_schemes import shipped_policies
 from ccarena.errors import MissingDependencyError
-from ccarena.eval.reproduce import pages, suite
+from ccarena.eval.reproduce import again, pages, policy, runs, suite
+from ccarena.pages.blocks import Drawn
+from ccarena.pages.runnable import Runnable, files_of, simulator
 from ccarena.play import write
 
 SITE = Path(__file__).parent
@@ -39,7 +43,7 @@ def stage(folder: Path) -> None:
     for page in docs.glob("*.md"):
         (folder / page.name).write_text(linked(page.read_text("utf-8"), docs), "utf-8")
     (folder / "reproduction").mkdir()
-    for name, text in pages.site(docs / "reproduction.md", suite.shipped()).items():
+    for name, text in pages.site(docs / "reproduction.md", suite.shipped(), runs_of).items():
         (folder / name).write_text(text, "utf-8")
     for source, name in AT_THE_ROOT.items():
         (folder / name).write_text(linked((ROOT / source).read_text("utf-8"), ROOT), "utf-8")
@@ -47,6 +51,28 @@ def stage(folder: Path) -> None:
     index.write_text(index.read_text("utf-8") + navigation(index.read_text("utf-8"), folder), "utf-8")
     shutil.copytree(docs / "images", folder / "images")
     shutil.copy(SITE / "conf.py", folder)
+    run_here.write_scripts(folder / "static")
+
+
+def runs_of(name: str) -> str:
+    """Returns the block of a suite's page in which a reader runs its cells, with shipped policies; empty if a browser
+    cannot.
+    """
+    if not simulator():
+        return ""
+    loaded = suite.load(name)
+    needed, shipped = loaded.suite.policies, shipped_policies()
+    if not shipped.keys() >= set(needed):
+        return ""
+    policies = policy.given([str(shipped[name]) for name in needed]) if needed else {}
+    block = again.again(runs.expand(loaded, seeds=1, policies=policies))
+    # The site is the same wherever it is built, whatever traces are there.
+    kept = [run for run in block.runs if not run.licences] if block is not None else []
+    if not kept:
+        return ""
+    drawn = Drawn()
+    found = Runnable(kept).html(drawn) + files_of(drawn)
+    return f"## Run it here\n\n{again.LEAD}\n\n```{{raw}} html\n{found}\n```\n"
 
 
 def linked(text: str, here: Path) -> str:
@@ -93,6 +119,8 @@ def main() -> int:
         source.mkdir()
         stage(source)
         shutil.rmtree(out, ignore_errors=True)
+        if not simulator():
+            print("the site gets no buttons that run scenarios: `make web` builds what they need", file=sys.stderr)
         # Every warning is shown, and any fails the build.
         words = ["-b", "html", "-W", "--keep-going", "-q", "-d", f"{scratch}/doctrees", str(source), str(out)]
         return build_main(words) or played(out) or fetched(out)

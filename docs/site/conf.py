@@ -7,7 +7,7 @@ release = __version__
 copyright = ""
 html_show_copyright = html_show_sphinx = html_copy_source = False
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "run_here"]
 source_suffix = {".md": "markdown"}
 myst_heading_anchors = 4
 # A word in backticks is code in docstrings, as it is everywhere else.
@@ -21,6 +21,7 @@ highlight_language = "none"
 suppress_warnings = ["misc.highlighting_failure", "myst.header"]
 
 html_theme = "furo"
+html_static_path = ["static"]
 # Summaries of what a search finds would be fetched, which a page that is a file may not.
 html_show_search_summary = False
 html_title = "ccarena"

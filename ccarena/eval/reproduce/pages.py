@@ -7,7 +7,7 @@ builds the page of each suite from it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,16 +69,18 @@ def write(path: Path, digests: Sequence[Digest], names: Sequence[str]) -> None:
     write_atomically(path, summary(digests, names))
 
 
-def site(path: Path, names: Sequence[str]) -> dict[str, str]:
+def site(path: Path, names: Sequence[str], runs_of: Callable[[str], str] = lambda _: "") -> dict[str, str]:
     """Returns the summary, with links, and a page per suite, from the results beside `path`; keys are file names.
 
+    `runs_of` returns the part of a suite's page in which a reader runs its cells.
     Raises ConfigError if the results are damaged.
     """
     digests = with_kept(path, [], names)
     out = {path.name: summary(digests, names, path.stem)}
     for name in dict.fromkeys(digest["suite"] for digest in digests):
         of_suite = [digest for digest in digests if digest["suite"] == name]
-        out[f"{path.stem}/{file_of(name)}"] = suite_page(of_suite, path.name)
+        page = suite_page(of_suite, path.name)
+        out[f"{path.stem}/{file_of(name)}"] = "\n".join(filter(None, (page, runs_of(name))))
     return out
 
 
