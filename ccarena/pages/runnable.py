@@ -134,7 +134,7 @@ def scripts(drawn: Drawn, shared: str) -> str:
 def files_of(drawn: Drawn) -> str:
     """Returns script elements with the files of a page's runs."""
     return "".join(
-        f"<script>(window.ccarenaFiles ??= {{}})[{json.dumps(name)}]={json.dumps(data)};</script>"
+        f"<script>(window.ccarenaFiles ??= {{}})[{_text(name)}]={_text(data)};</script>"
         for name, data in drawn.files.items()
     )
 
@@ -142,6 +142,11 @@ def files_of(drawn: Drawn) -> str:
 def packed(data: bytes) -> str:
     """Returns data for a page: gzip without a time of day, so that the same data give the same text, in base64."""
     return base64.b64encode(gzip.compress(data, 9, mtime=0)).decode()
+
+
+def _text(text: str) -> str:
+    """Returns a text of JavaScript that ends no script element."""
+    return json.dumps(text).replace("<", "\\u003c")
 
 
 def _json(value: Any) -> str:

@@ -66,7 +66,7 @@ def runs_of(name: str) -> str:
         return ""
     policies = policy.given([str(shipped[name]) for name in needed]) if needed else {}
     block = again.again(runs.expand(loaded, seeds=1, policies=policies))
-    # The site is the same wherever it is built, whatever traces are there.
+    # The site passes no recorded trace on.
     kept = [run for run in block.runs if not run.licences] if block is not None else []
     if not kept:
         return ""

@@ -1,7 +1,7 @@
 """Sphinx extension: a button under each YAML block of a page that is a scenario, which runs it in the reader's browser.
 
-A block is a scenario if the simulator reads it; no page lists any. Scenarios with recorded traces get no button, as the
-site is the same wherever it is built.
+A block is a scenario if the simulator reads it; no page lists any. Scenarios with recorded traces get no button, as
+the site passes none on.
 """
 
 from __future__ import annotations

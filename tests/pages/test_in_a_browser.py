@@ -14,6 +14,7 @@ from ccarena.pages.browser import Browser
 sys.path.insert(0, str(Path(__file__).parent))
 
 from looked_at import faults
+from pressed import repeated
 
 SCENARIO = """\
 duration_s: 2
@@ -45,6 +46,7 @@ def test_the_evaluation(browser: Browser, tmp_path: Path, capsys: pytest.Capture
     assert faults(browser, out / "page.html", charts=2 + 2 + 2) == []
     page = browser.evaluate("document.body.innerText")
     assert "ccarena eval" in page and "CUBIC" in page
+    assert repeated(browser) >= {"throughput_mbps", "goodput_mbps", "loss_share"}
 
 
 def test_a_policy_without_recordings(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,6 +78,7 @@ def test_a_competition(browser: Browser, tmp_path: Path) -> None:
 def test_a_reproduction(browser: Browser, tmp_path: Path) -> None:
     run("reproduce", "wcc/buffer", "--quick", "--out", str(tmp_path))
     assert faults(browser, tmp_path / "wcc" / "buffer" / "page.html", charts=3) == []
+    repeated(browser)
     text = browser.evaluate("document.body.textContent")
     assert "not tested" in text and "ccarena reproduce wcc/buffer --quick" in text
     assert faults(browser, tmp_path / "index.html", charts=0) == []
@@ -88,6 +91,7 @@ def test_a_scenario(browser: Browser, tmp_path: Path) -> None:
     run("eval", "--scenario", str(tmp_path / "one.yaml"), "--seeds", "2", "--out", str(tmp_path))
     assert faults(browser, tmp_path / "page.html", charts=2) == []
     assert "<b>mine (reno) got " in browser.evaluate("document.querySelector('#findings').textContent")
+    assert repeated(browser) >= {"throughput_mbps", "queueing_delay_p95_ms", "rtt_mean_ms"}
 
 
 def test_traces_and_their_images(browser: Browser, tmp_path: Path) -> None:

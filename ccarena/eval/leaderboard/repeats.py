@@ -25,8 +25,8 @@ __all__ = ["AXES", "Found", "Repeats"]
 
 AXES = ("entrant", "link", "seed")
 
-Found = tuple[list[Repeat], dict[int, str]]
-"""Runs, and by entrant the reason why its runs cannot be repeated."""
+Found = tuple[dict[int, list[Repeat]], dict[int, str]]
+"""By entrant: its runs, and the reason why they cannot be repeated."""
 
 
 class Repeats:
@@ -69,20 +69,21 @@ class Repeats:
         runs = self._store.runs_at(place["id"], self._backend, names=names)
         if self._backend != SIM:
             why = f"the backend of the run is {BACKENDS[self._backend].title}, which is no part of a browser"
-            return [], {run["entrant"]: why for run in runs}
+            return {}, {run["entrant"]: why for run in runs}
         here = self._own.get(place["trace_digest"]) if place["moves"] == SCENARIO else place_here(place)
         if here is None:
             what = "the scenario's file (`--scenario`)" if place["moves"] == SCENARIO else f"the trace {place['trace']}"
             why = f"{what} was not on the machine that made this page"
-            return [], {run["entrant"]: why for run in runs}
-        found: list[Repeat] = []
+            return {}, {run["entrant"]: why for run in runs}
+        found: dict[int, list[Repeat]] = {}
         refused: dict[int, str] = {}
         digests: dict[int, str] = {}
         for run in runs:
             if not run["valid"]:
                 continue
             try:
-                found.append(self._repeat(here, str(place["name"]), rows[run["entrant"]], run, digests))
+                again = self._repeat(here, str(place["name"]), rows[run["entrant"]], run, digests)
+                found.setdefault(run["entrant"], []).append(again)
             except Unrepeatable as error:
                 refused[run["entrant"]] = str(error)
         return found, refused

@@ -28,7 +28,7 @@ from ccarena.eval.leaderboard.links import SCENARIO
 from ccarena.eval.leaderboard.listing import Line, agreement_of, lines, rank_of, score_of, short_names, visible_of
 from ccarena.eval.leaderboard.ranking import OVERALL, UNSEEN, first_of, seen_by
 from ccarena.eval.leaderboard.ranks import Groups, ranks_script
-from ccarena.eval.leaderboard.repeats import Repeats
+from ccarena.eval.leaderboard.repeats import AXES, Repeats
 from ccarena.eval.leaderboard.reported import means_of
 from ccarena.eval.leaderboard.run import failures_of
 from ccarena.eval.leaderboard.store import Store
@@ -519,16 +519,12 @@ class Site:
     def _runs_script(self, number: int) -> str:
         """Returns the runs of a place that `cell.js` offers to repeat, by entrant, and why the others are not."""
         found, refused = self._repeats.at(self._places[number])
-        own = {
-            name: packed(data) for run in found for name, data in run.files.items() if name not in self._repeats.files
-        }
-        numbers = {entrant["label"]: entrant["id"] for entrant in self._entrants.values()}
-        runs = data_of(found)
-        by: dict[int, list[Any]] = {}
-        for run in runs["runs"]:
-            by.setdefault(numbers[run["at"][0]], []).append(run)
+        shared = self._repeats.files
+        files = {name: data for runs in found.values() for run in runs for name, data in run.files.items()}
+        own = {name: packed(data) for name, data in files.items() if name not in shared}
+        runs = {entrant: data_of(mine)["runs"] for entrant, mine in found.items()}
         scripts = {name: key for key, (name, _) in self._files.items()}
-        data = {"axes": runs["axes"], "runs": by, "refused": refused, "files": own, "scripts": scripts}
+        data = {"axes": AXES, "runs": runs, "refused": refused, "files": own, "scripts": scripts}
         text = packed(json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode())
         return f"(window.ccarenaRuns ??= {{}})[{number}] = {json.dumps(text)};\n"
 

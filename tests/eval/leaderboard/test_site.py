@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import sys
 import threading
 import urllib.error
@@ -12,19 +13,24 @@ from pathlib import Path
 
 import pytest
 
-from ccarena import cli
+from ccarena import __version__, cli
 from ccarena.eval.leaderboard.figures import SCORE, SCORES
 from ccarena.eval.leaderboard.listing import rank_of, score_of
+from ccarena.eval.leaderboard.repeats import Repeats
 from ccarena.eval.leaderboard.run import rankings_of
 from ccarena.eval.leaderboard.serve import make_server
 from ccarena.eval.leaderboard.site import Site
 from ccarena.eval.leaderboard.store import Store
+from ccarena.eval.measure.table import value
+from ccarena.pages import runnable
 from ccarena.pages.browser import Browser, find_browser
 from ccarena.policies.curve import of_progress
+from ccarena.scenarios.one_run import perform
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "pages"))
 
 from looked_at import faults, inaccessible
+from pressed import need_simulator, press
 
 ROWS = "[...document.querySelectorAll('%s .grid-rows .grid-row')].map(r => [...r.children].map(c => c.textContent))"
 
@@ -146,8 +152,6 @@ def test_what_others_report_is_shown_apart(browser: Browser, small: Path, tmp_pa
 def test_names_are_text(small: Path, tmp_path: Path) -> None:
     path = tmp_path / "named.db"
     path.write_bytes(small.read_bytes())
-    import sqlite3
-
     with sqlite3.connect(path) as database:
         database.execute(
             "UPDATE entrants SET label = '</script><img src=x>' , card = '# <img src=x>' || char(10,10) || '<img>'"
@@ -167,8 +171,6 @@ def test_names_are_text(small: Path, tmp_path: Path) -> None:
 def test_a_policy_has_its_curve(browser: Browser, small: Path, tmp_path: Path) -> None:
     path = tmp_path / "policy.db"
     path.write_bytes(small.read_bytes())
-    import sqlite3
-
     curve = of_progress([{"decisions": 10 * k, "reward_mean": 0.1 * k, "elapsed_s": 1.0} for k in range(500)])
     with sqlite3.connect(path) as database:
         database.execute("UPDATE entrants SET kind = 'policy'")
@@ -207,3 +209,82 @@ def test_the_server_only_reads(small: Path) -> None:
             assert refused.value.code == 501
         server.shutdown()
         assert small.read_bytes() == before
+
+
+COMPARED = {"throughput_mbps", "goodput_mbps", "queueing_delay_mean_ms", "queueing_delay_p95_ms", "loss_share"}
+"""Stored figures that a page computes again at least."""
+
+
+def test_a_cell_runs_again_in_the_page(browser: Browser, site: Path, small: Path, tmp_path: Path) -> None:
+    need_simulator()
+    cells = [(place, entrant) for place in (1, 5) for entrant in (1, 2)]
+    for place, entrant in cells:
+        browser.call("Page.navigate", url="about:blank")
+        browser.call("Page.navigate", url=f"{(site / 'cell.html').as_uri()}#{place}-{entrant}")
+        pressed = press(browser)
+        compared = {name for name, verdicts in pressed.figures.items() if verdicts != [""]}
+        assert compared >= COMPARED and {pressed.figures[name][0] for name in compared} == {"same"}, pressed
+    assert f"made by ccarena {__version__}" in browser.evaluate("document.querySelector('.run-note').textContent")
+    assert inaccessible(browser) == [] and browser.messages == []
+    # One stored figure is another one than the run's.
+    path, changed = tmp_path / "changed.db", tmp_path / "changed"
+    path.write_bytes(small.read_bytes())
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE runs SET goodput_mbps = goodput_mbps * 1.001 WHERE place = 1 AND entrant = 1")
+    database.close()
+    assert cli.main(["leaderboard", "page", str(changed), "--store", str(path)]) == 0
+    browser.call("Page.navigate", url=f"{(changed / 'cell.html').as_uri()}#1-1")
+    pressed = press(browser)
+    assert pressed.figures["goodput_mbps"] == ["other"] and pressed.figures["throughput_mbps"] == ["same"]
+
+
+def test_the_server_lets_a_page_run_a_cell(browser: Browser, small: Path) -> None:
+    need_simulator()
+    with make_server(str(small), 0) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        browser.messages.clear()
+        browser.call("Page.navigate", url=f"http://127.0.0.1:{server.server_address[1]}/cell.html#1-1")
+        assert press(browser).figures["throughput_mbps"] == ["same"]
+        assert browser.messages == []
+        server.shutdown()
+
+
+def test_the_scenario_of_a_page_is_the_run(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Store(str(small), read_only=True) as store:
+        found, refused = Repeats(store, "sim").at(store.places()[0])
+        rows = {entrant["id"]: entrant for entrant in store.entrants()}
+    assert {rows[number]["label"] for number in found} == {"cubic", "copa", "reno"}
+    assert {rows[number]["label"] for number in refused} == {"best fixed window", "one RTT late"}
+    assert "computed from the capacity" in next(iter(refused.values()))
+    for again in (run for runs in found.values() for run in runs):
+        flow = perform(again.scenario, "sim").measured().flows[0]
+        for name in COMPARED:
+            assert again.stored["flow0"][name] == pytest.approx(value(flow, name), rel=1e-8), name
+
+
+def test_runs_of_another_link_or_entrant_are_not_offered(small: Path, tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    path.write_bytes(small.read_bytes())
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE places SET trace_digest = 'absent', trace = 'absent' WHERE id = 1")
+        database.execute("UPDATE places SET delay_ms = delay_ms + 1 WHERE id = 2")
+        database.execute("UPDATE entrants SET digest = 'other' WHERE label = 'cubic'")
+    database.close()
+    with Store(str(path), read_only=True) as store:
+        places = store.places()
+        repeats = Repeats(store, "sim")
+        whys = [set(repeats.at(place)[1].values()) for place in places[:3]]
+        assert repeats.at(places[0])[0] == repeats.at(places[1])[0] == {}
+    assert whys[0] == {"the trace absent was not on the machine that made this page"}
+    assert "the link of this version of ccarena is not the one of the run" in whys[1]
+    assert "it was not on the machine that made this page, or not as it was in the run" in whys[2]
+
+
+def test_pages_without_the_simulator_say_so_once(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runnable, "simulator", dict)
+    with Store(str(small), read_only=True) as store:
+        made = Site(store)
+        text = made.render("cell.html")
+        assert text is not None and text.count("`make web`") + text.count("<code>make web</code>") == 1
+        assert "assets/play/cell.js" not in made.paths() and "play/cell.js" not in text
