@@ -232,6 +232,8 @@ EFFECTS: dict[str, dict[str, Case]] = {
     "leaderboard page": {
         "out": Case("leaderboard page a --store results.db", "leaderboard page b --store results.db"),
         "--store": Case("leaderboard page a --store results.db", "leaderboard page a --store absent.db"),
+        "--policies": more("leaderboard page a --store results.db", "--policies acct"),
+        "--scenario": more("leaderboard page a --store results.db", "--scenario scenario.yaml"),
     },
     "leaderboard serve": {
         "--port": more("leaderboard serve", "--port 0"),

@@ -26,7 +26,7 @@ __all__ = ["AXES", "Found", "Repeats"]
 AXES = ("entrant", "link", "seed")
 
 Found = tuple[dict[int, list[Repeat]], dict[int, str]]
-"""By entrant: its runs, and the reason why they cannot be repeated."""
+"""Runs of each entrant, and the reasons why runs of other entrants cannot be repeated."""
 
 
 class Repeats:

@@ -103,6 +103,7 @@ def summary(digests: Sequence[Digest], names: Sequence[str], folder: str = "") -
         "suites also in real time, on kernel TCP (`--backend kernel`) or over QUIC (`--backend quic`). Each suite is",
         "[one file](suites.md), which fixes the conditions before anything is measured. `make site` builds a page per",
         "suite: its conditions, every claim with the paper's and the measured value, and the reason where they differ.",
+        "After `make web` each page also runs the suite's scenarios in the reader's browser.",
         "",
         *_totals([digest for digest in digests if not papers.is_own(digest["suite"])]),
     ]
