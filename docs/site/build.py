@@ -129,9 +129,9 @@ def main() -> int:
 def played(out: Path) -> int:
     """Puts the arena's page into the site, where docs/play.md says that it is. Returns 0."""
     try:
-        write(out / "play.html")
+        write(out / "arena.html")
     except MissingDependencyError as error:
-        print(f"NOT IN THE SITE: play.html: {error}", file=sys.stderr)
+        print(f"NOT IN THE SITE: arena.html: {error}", file=sys.stderr)
     return 0
 
 
