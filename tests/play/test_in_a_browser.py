@@ -149,6 +149,38 @@ def test_keys_and_words(player: Player) -> None:
     assert player.browser.evaluate(unnamed) == 0
 
 
+AT_RANDOM = """
+  let state = 7, odd = ['', '1', '0.5', '-1', 'abc', '0: 5, 3: 2', '[]', 'null'];
+  const below = n => (state = (state * 1103515245 + 12345) & 0x7fffffff) % n;
+  const parts = '#form select, #form input, .add button, #form legend button, .knob input, #speeds button'
+    + ', #presets button, #keep, #drop, #step, #again, #run, #theme';
+  for (let step = 0; step < 70; step++) {
+    const all = [...document.querySelectorAll(parts)].filter(e => !e.hidden);
+    const one = all[below(all.length)], label = one.closest('.field')?.innerText ?? '';
+    if (/Copies|Duration/.test(label)) continue;
+    if (one.textContent[0] === '+' && ccarena.state().scenario.flows.length > 5) continue;
+    if (one.tagName === 'SELECT') one.value = one.options[below(one.options.length)].value;
+    else if (one.type === 'range') one.value = below(1001);
+    else if (one.tagName === 'INPUT' && one.type !== 'checkbox') one.value = odd[below(odd.length)];
+    else one.click();
+    one.dispatchEvent(new Event('input'));
+    one.dispatchEvent(new Event('change'));
+    await new Promise(done => setTimeout(done, 10));
+  }
+  window.finished = true;
+"""
+
+
+def test_no_order_of_changes_breaks_the_page(player: Player) -> None:
+    player.open("#p=bufferbloat")
+    player.do(f"(async () => {{ {AT_RANDOM} }})()")
+    player.until("window.finished")
+    harmless = ("cannot be parsed", "File chooser dialog")
+    assert [said for said in player.browser.messages if not any(word in said for word in harmless)] == []
+    player.do("presets.children[3].click()")
+    player.until("ccarena.state().digest && ccarena.state().flows[0] === 'first' && message.hidden")
+
+
 def test_reduced_motion_shows_the_end(player: Player) -> None:
     player.browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": "reduce"}])
     try:

@@ -82,6 +82,8 @@ class Chart {
   private plot: uPlot | null = null;
   private lines: Line[] = [];
   private top = 0;
+  private highest = 0;
+  private capacity = 0;
   private readonly readout: HTMLElement;
   drawnAt = -1;
 
@@ -92,7 +94,7 @@ class Chart {
   shape(lines: Line[], durationS: number): void {
     this.plot?.destroy();
     this.lines = lines;
-    this.top = 0;
+    this.top = this.highest = this.capacity = 0;
     this.drawnAt = -1;
     const colours = palette();
     const axis = { stroke: colours.muted, grid: { stroke: colours.grid, width: 1 }, ticks: { show: false }, font: '11px system-ui, "DejaVu Sans", sans-serif' };
@@ -155,15 +157,21 @@ class Chart {
     const x = new Float64Array(points);
     for (let p = 0; p < points; p++) x[p] = base.values[Math.min((p + 1) * group, longest) - 1]!;
     const data: Float64Array[] = [x];
-    let top = this.top;
+    let { highest, capacity } = this;
     for (const line of this.lines) {
       const stop = line.recording === current ? end : line.recording.times.length;
       const y = means(line, group, stop, points);
       // The last point may have come while the run went on.
-      for (let p = line.seen; p * group < stop; p++) if (y[p]! > top) top = y[p]!;
+      for (let p = line.seen; p * group < stop; p++) {
+        if (line.width === 0) capacity = Math.max(capacity, y[p] || 0);
+        else highest = Math.max(highest, y[p] || 0);
+      }
       line.seen = Math.floor(stop / group);
       data.push(y);
     }
+    Object.assign(this, { highest, capacity });
+    // Many flows share a link: their lines get the room, and the capacity ends above.
+    const top = capacity <= highest * 2.5 ? Math.max(highest, capacity) : highest;
     if (top > this.top) this.top = nice(top * 1.04);
     // uPlot takes null for a gap, and NaN as none: lines stop at NaN.
     this.plot.setData(data as unknown as uPlot.AlignedData, false);

@@ -82,14 +82,15 @@ export class Composer {
     return input;
   }
 
-  private text(of: Mapping, key: string, otherwise: string): HTMLInputElement {
+  /** Text; `read` makes a value of it. */
+  private text(of: Mapping, key: string, otherwise: string, read: (text: string) => Json = plain): HTMLInputElement {
     const input = element("input", { type: "text", placeholder: otherwise, spellcheck: "false", autocomplete: "off" });
     const value = of[key];
     if (value !== undefined && value !== null) input.value = typeof value === "string" ? value : JSON.stringify(value);
     input.addEventListener("change", () => {
       const text = input.value.trim();
       if (text === "") delete of[key];
-      else of[key] = plain(text);
+      else of[key] = read(text);
       this.changed();
     });
     return input;
@@ -234,16 +235,16 @@ export class Composer {
     const units = ["packets", "bytes", "bdp"];
     const unit = units.find((name) => queue[name] !== undefined) ?? "packets";
     const limits = discipline?.limit;
-    const otherwise = typeof limits === "object" ? String(limits[unit] ?? "default") : "";
+    const otherwise = isMapping(limits) ? String(limits[unit] ?? "default") : "";
     const parts: HTMLElement[] = [
       field("Queue", this.select(registry.queues.map((entry): [string, string] => [entry.name, entry.name]), String(queue["type"]), (chosen) => {
         const next = registry.queues.find((entry) => entry.name === chosen)!;
-        const kept = next.limit === "none" ? {} : Object.fromEntries(units.filter((name) => queue[name] !== undefined).map((name) => [name, queue[name]]));
+        const kept = next.limit === null ? {} : Object.fromEntries(units.filter((name) => queue[name] !== undefined).map((name) => [name, queue[name]]));
         link.queue = { type: chosen, ...(next.limit === "required" && Object.keys(kept).length === 0 ? { packets: 100 } : kept) };
         this.reshape();
       }), discipline ? { help: discipline.summary } : {}),
     ];
-    if (limits !== "none") {
+    if (limits !== null) {
       const value = this.number(queue, unit, otherwise, { min: 0 });
       value.setAttribute("aria-label", "limit of the queue");
       const which = this.select(["packets", "bytes", "bdp"], unit, (chosen) => {
@@ -301,7 +302,7 @@ export class Composer {
         if (next.assisted) for (const link of this.scenario.links) if (!link["router"]) link["router"] = next.assisted;
         this.reshape();
       }, groups), scheme ? { help: scheme.summary } : {}),
-      field("Name", this.text(flow, "name", `flow${index}`)),
+      field("Name", this.text(flow, "name", `flow${index}`, String)),
       field("Starts (s)", this.number(flow, "start_s", "0", { min: 0 })),
       field("Stops (s)", this.number(flow, "stop_s", "at the end", { min: 0 })),
     ];

@@ -257,7 +257,7 @@ class Page {
       this.showLegend();
     }
     this.charts.shape(this.recording, this.kept?.recording ?? null, this.durationS, (link) => {
-      const only = rows[link]!.flows;
+      const only = rows[link]?.flows ?? []; // a kept run may have more links
       return only.length === 1 && rows.length > 1 ? only[0]! : -1;
     });
     this.charts.show(this.hidden);
@@ -423,10 +423,12 @@ class Page {
       this.shares.replaceChildren(head, list);
     }
     const rows = this.shares.lastElementChild!.children;
+    // Bars of many flows fill the room that the largest needs.
+    const whole = names.length > 8 ? Math.max(...rates.slice(0, names.length)) : total;
     names.forEach((_, flow) => {
       const row = rows[flow]!;
       const share = total > 0 ? rates[flow]! / total : 0;
-      (row.children[1]!.firstElementChild as HTMLElement).style.width = `${(share * 100).toFixed(1)}%`;
+      (row.children[1]!.firstElementChild as HTMLElement).style.width = `${whole > 0 ? ((rates[flow]! / whole) * 100).toFixed(1) : 0}%`;
       row.children[2]!.textContent = `${rates[flow]!.toFixed(1)} · ${(share * 100).toFixed(0)} %`;
     });
   }

@@ -25,7 +25,8 @@ export interface Scheme extends Entry {
   weight_above: number | null;
 }
 export interface Queue extends Entry {
-  limit: "required" | "none" | Record<string, number>;
+  /** Its default by unit; null if it has no limit. */
+  limit: "required" | null | Record<string, number>;
 }
 export interface Application {
   name: string;

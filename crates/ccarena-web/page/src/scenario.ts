@@ -89,56 +89,65 @@ export interface Turnable {
   set(scenario: Scenario, timeS: number, value: number, apartS: number): void;
 }
 
+/** Groups links that have the same setting: one slider turns them together, so that a comparison stays fair. */
+function alike(scenario: Scenario, key: string): { links: number[]; of: string }[] {
+  const all = scenario.links.map((link, index) => ({ index, text: JSON.stringify(link[key]) }));
+  if (scenario.links.length > 1 && all.every((one) => one.text === all[0]!.text)) return [{ links: all.map((one) => one.index), of: " of all links" }];
+  return all.map(({ index }) => ({ links: [index], of: scenario.links.length > 1 ? ` of ${linkName(scenario.links[index]!, index)}` : "" }));
+}
+
 /** Returns what can be turned in a scenario while it runs. What the document cannot change over time has no slider. */
 export function turnables(scenario: Scenario): Turnable[] {
   const found: Turnable[] = [];
-  const several = scenario.links.length > 1;
-  scenario.links.forEach((link, l) => {
-    const of = several ? ` of ${linkName(link, l)}` : "";
-    const service = link.service ?? {};
+  // Steps of a setting: `key` of the link has them, `field` of each is the value.
+  const stepsOf = (now: Json | undefined, field: string, first: Json): Json[] => (isMapping(now) && Array.isArray(now["steps"]) ? now["steps"] : [{ at_s: 0, [field]: first }]);
+  for (const { links, of } of alike(scenario, "service")) {
+    const service = scenario.links[links[0]!]!.service ?? {};
     const kind = service["type"];
-    if (kind === "constant" || kind === "steps") {
-      const top = Math.max(...rates(service), 1);
-      found.push({
-        id: `rate-${l}`, label: `Rate${of}`, unit: "Mbit/s", min: 0.5, max: Math.max(100, nice(top * 2)), log: true, step: 0.1,
-        at: (t) => at(kind === "constant" ? service["rate_mbps"] : service, "rate_mbps", t, 10),
-        set: (s, t, value, apart) => {
+    if (kind !== "constant" && kind !== "steps") continue;
+    found.push({
+      id: `rate-${links[0]}`, label: `Rate${of}`, unit: "Mbit/s", min: 0.5, max: Math.max(100, nice(Math.max(...rates(service), 1) * 2)), log: true, step: 0.1,
+      at: (t) => at(kind === "constant" ? service["rate_mbps"] : service, "rate_mbps", t, 10),
+      set: (s, t, value, apart) => {
+        for (const l of links) {
           const own = s.links[l]!;
           fixLimit(s, l);
-          const now = own.service ?? {};
-          const steps = now["type"] === "steps" && Array.isArray(now["steps"]) ? now["steps"] : [{ at_s: 0, rate_mbps: now["rate_mbps"] ?? 10 }];
-          own.service = { type: "steps", steps: stepped(steps, "rate_mbps", rounded(t), value, apart) };
-        },
-      });
-    }
-    if (link["conditions"] === undefined || link["conditions"] === null) {
-      found.push({
-        id: `delay-${l}`, label: `One-way delay${of}`, unit: "ms", min: 1, max: 200, log: true, step: 1,
-        at: (t) => at(link["delay_ms"], "delay_ms", t, 10),
-        set: (s, t, value, apart) => {
+          own.service = { type: "steps", steps: stepped(stepsOf(own.service, "rate_mbps", own.service?.["rate_mbps"] ?? 10), "rate_mbps", rounded(t), value, apart) };
+        }
+      },
+    });
+  }
+  const measured = scenario.links.some((link) => isMapping(link["conditions"]));
+  for (const { links, of } of measured ? [] : alike(scenario, "delay_ms")) {
+    const delay = scenario.links[links[0]!]!["delay_ms"];
+    found.push({
+      id: `delay-${links[0]}`, label: `One-way delay${of}`, unit: "ms", min: 1, max: 200, log: true, step: 1,
+      at: (t) => at(delay, "delay_ms", t, 10),
+      set: (s, t, value, apart) => {
+        for (const l of links) fixLimit(s, l);
+        fixBaseRtt(s);
+        for (const l of links) {
           const own = s.links[l]!;
-          fixLimit(s, l);
-          fixBaseRtt(s);
           const now = own["delay_ms"];
-          const steps = isMapping(now) && Array.isArray(now["steps"]) ? now["steps"] : [{ at_s: 0, delay_ms: typeof now === "number" ? now : 10 }];
-          own["delay_ms"] = { ...(isMapping(now) ? now : {}), steps: stepped(steps, "delay_ms", rounded(t), value, apart) };
-        },
-      });
-      const loss = link["loss"];
-      if (loss === undefined || typeof loss === "number" || (isMapping(loss) && ["steps", "independent"].includes(String(loss["type"])))) {
-        found.push({
-          id: `loss-${l}`, label: `Random loss${of}`, unit: "%", min: 0, max: 10, log: false, step: 0.05,
-          at: (t) => at(loss, "loss", t, 0) * 100,
-          set: (s, t, value, apart) => {
-            const own = s.links[l]!;
-            const now = own["loss"];
-            const steps = isMapping(now) && Array.isArray(now["steps"]) ? now["steps"] : [{ at_s: 0, loss: at(now, "loss", 0, 0) }];
-            own["loss"] = { type: "steps", steps: stepped(steps, "loss", rounded(t), Math.round(value * 1e4) / 1e6, apart) };
-          },
-        });
-      }
-    }
-  });
+          own["delay_ms"] = { ...(isMapping(now) ? now : {}), steps: stepped(stepsOf(now, "delay_ms", typeof now === "number" ? now : 10), "delay_ms", rounded(t), value, apart) };
+        }
+      },
+    });
+  }
+  for (const { links, of } of measured ? [] : alike(scenario, "loss")) {
+    const loss = scenario.links[links[0]!]!["loss"];
+    if (isMapping(loss) && !["steps", "independent"].includes(String(loss["type"]))) continue;
+    found.push({
+      id: `loss-${links[0]}`, label: `Random loss${of}`, unit: "%", min: 0, max: 10, log: false, step: 0.05,
+      at: (t) => at(loss, "loss", t, 0) * 100,
+      set: (s, t, value, apart) => {
+        for (const l of links) {
+          const own = s.links[l]!;
+          own["loss"] = { type: "steps", steps: stepped(stepsOf(own["loss"], "loss", at(own["loss"], "loss", 0, 0)), "loss", rounded(t), Math.round(value * 1e4) / 1e6, apart) };
+        }
+      },
+    });
+  }
   scenario.flows.forEach((flow, f) => {
     if (found.length > 12) return;
     const changes = Array.isArray(flow["changes"]) ? flow["changes"].filter(isMapping) : [];
@@ -189,8 +198,9 @@ export function nice(value: number): number {
 }
 
 /** Returns the least two-way delay of a flow that has no base RTT of its own. */
-function baseRtt(scenario: Scenario): number {
-  const delays = scenario.links.map((link) => {
+function baseRtt(scenario: Scenario, flow: Flow): number {
+  const path = Array.isArray(flow["path"]) ? flow["path"] : null;
+  const delays = scenario.links.filter((link, index) => path === null || path.includes(linkName(link, index))).map((link) => {
     const delay = link["delay_ms"];
     if (isMapping(delay) && Array.isArray(delay["steps"])) return Math.min(...delay["steps"].filter(isMapping).map((step) => Number(step["delay_ms"])));
     return typeof delay === "number" ? delay : 10;
@@ -204,17 +214,16 @@ function fixLimit(scenario: Scenario, index: number): void {
   const queue = link.queue ?? { type: "droptail", bdp: 1 };
   if (typeof queue["bdp"] !== "number") return;
   const rate = rates(link.service ?? {})[0] ?? 10;
-  const rtt = Math.max(...scenario.flows.map((flow) => (typeof flow["base_rtt_ms"] === "number" ? flow["base_rtt_ms"] : baseRtt(scenario))));
+  const rtt = Math.max(...scenario.flows.map((flow) => (typeof flow["base_rtt_ms"] === "number" ? flow["base_rtt_ms"] : baseRtt(scenario, flow))));
   const { bdp, ...others } = queue;
   link.queue = { ...others, bytes: Math.max(3000, Math.round(((bdp as number) * rate * rtt * 1000) / 8)) };
 }
 
 // So does the base RTT: it follows the least delay of all steps.
 function fixBaseRtt(scenario: Scenario): void {
-  const rtt = baseRtt(scenario);
   for (const flow of scenario.flows) {
-    if (typeof flow["base_rtt_ms"] === "number" || flow["path"] !== undefined || flow["return_path"] !== undefined) continue;
-    flow["base_rtt_ms"] = rtt;
+    if (typeof flow["base_rtt_ms"] === "number" || flow["return_path"] !== undefined) continue;
+    flow["base_rtt_ms"] = baseRtt(scenario, flow);
   }
 }
 
