@@ -81,6 +81,7 @@ const fresh = (): Pick<Line, "past" | "known" | "seen"> => ({ past: new Float64A
 class Chart {
   private plot: uPlot | null = null;
   private lines: Line[] = [];
+  private outline = "";
   private top = 0;
   private highest = 0;
   private capacity = 0;
@@ -92,8 +93,15 @@ class Chart {
   }
 
   shape(lines: Line[], durationS: number): void {
-    this.plot?.destroy();
+    // A slider that moves gives the same lines of a new run, many times a second.
+    const outline = JSON.stringify([durationS, palette(), lines.map((line) => [line.label, line.of, line.dash, line.width])]);
     this.lines = lines;
+    if (this.plot && outline === this.outline) {
+      this.drawnAt = -1;
+      return;
+    }
+    this.outline = outline;
+    this.plot?.destroy();
     this.top = this.highest = this.capacity = 0;
     this.drawnAt = -1;
     const colours = palette();

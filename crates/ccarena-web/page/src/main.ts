@@ -267,7 +267,7 @@ class Page {
   private cancel(): void {
     this.session.stop();
     this.playing = false;
-    this.coming = null;
+    this.coming = this.opened = null;
     $("cancel").hidden = true;
     this.say("Cancelled. What was simulated so far stays here; Run begins again.", "neutral");
   }
@@ -334,6 +334,10 @@ class Page {
   }
 
   private play(): void {
+    if (this.failed) {
+      this.start();
+      return;
+    }
     if (this.timeS >= this.durationS) this.timeS = 0;
     if (this.recording.flowNames.length === 0 || (!this.recording.done && !this.opened)) this.simulate(this.timeS);
     this.playing = true;
