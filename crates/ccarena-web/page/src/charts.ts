@@ -106,7 +106,6 @@ class Chart {
     this.drawnAt = -1;
     const colours = palette();
     const axis = { stroke: colours.muted, grid: { stroke: colours.grid, width: 1 }, ticks: { show: false }, font: '11px system-ui, "DejaVu Sans", sans-serif' };
-    const seek = this.seek;
     this.plot = new uPlot(
       {
         width: Math.max(this.place.clientWidth, 60), height: this.height, legend: { show: false }, padding: [8, 8, 0, 0],
@@ -115,7 +114,7 @@ class Chart {
           { ...axis, size: 24, space: 60, values: (_, values) => values.map((value) => `${value}${value === 0 ? " s" : ""}`) },
           { ...axis, size: 44, space: 34, values: (_, values) => values.map((value) => (value >= 10000 ? `${value / 1000}k` : String(value))) },
         ],
-        cursor: { y: false, drag: { x: false, y: false }, points: { show: false }, bind: { click: (u) => () => { const left = u.cursor.left ?? -1; if (left >= 0) seek(u.posToVal(left, "x")); return null; } } },
+        cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
         hooks: { setCursor: [(u) => this.read(u)] },
         series: [
           {},
@@ -128,6 +127,8 @@ class Chart {
       [[], ...lines.map(() => [])] as uPlot.AlignedData,
       this.place,
     );
+    const { over } = this.plot;
+    over.addEventListener("click", (event) => this.seek(this.plot!.posToVal(event.offsetX, "x")));
   }
 
   /** Says the values under the pointer in the chart's head. */
