@@ -159,9 +159,11 @@ export class PacketPicture {
     }
     const room = this.room(recording, row, index, inTank.length);
     const shown = Math.min(room, 1400);
-    const cell = Math.max(3, Math.min(small ? 11 : 15, Math.floor(Math.sqrt((tank.w * tank.h * 0.96) / shown))));
-    const high = Math.max(1, Math.floor((tank.h - 4) / cell));
-    const wide = Math.max(1, Math.floor((tank.w - 4) / cell));
+    let cell = Math.max(3, Math.min(small ? 11 : 15, Math.floor(Math.sqrt((tank.w * tank.h * 0.96) / shown))));
+    const fit = (length: number): number => Math.max(1, Math.floor((length - 4) / cell));
+    while (cell > 3 && fit(tank.h) * fit(tank.w) < shown) cell--;
+    const high = fit(tank.h);
+    const wide = fit(tank.w);
     const per = Math.max(1, Math.ceil(room / (high * wide)));
     const side = cell - (cell > 4 ? 1.5 : 1);
     for (let number = 0; number < inTank.length; number += per) {
