@@ -29,7 +29,6 @@ const calm = matchMedia("(prefers-reduced-motion: reduce)");
 interface Kept {
   recording: Recording;
   figures: Figures | null;
-  names: string[];
 }
 
 class Page {
@@ -686,7 +685,7 @@ class Page {
     });
     on("cancel", () => this.cancel());
     on("keep", () => {
-      this.kept = { recording: this.recording, figures: this.figures, names: this.recording.flowNames };
+      this.kept = { recording: this.recording, figures: this.figures };
       $("drop").hidden = false;
       this.say("This run is A now. Change something: the next run is drawn over it, and a table compares both.", "neutral");
       this.dirty = true;
