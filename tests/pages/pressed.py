@@ -40,7 +40,7 @@ BUTTON = "const b = document.querySelector('.ccarena-cell button'); b?.click(); 
 ENDED = """const said = document.querySelector('.ccarena-cell .cell-status')?.textContent ?? '';
   return /Digest|cannot|expected/.test(said) && said;"""
 ROWS = """[...document.querySelectorAll('.ccarena-cell tbody tr')].map(row =>
-  [row.children[1].textContent, row.lastElementChild.className])"""
+  [row.dataset.figure, row.lastElementChild.className])"""
 
 
 def press(browser: Browser) -> Pressed:

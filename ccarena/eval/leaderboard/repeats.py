@@ -17,6 +17,7 @@ from ccarena.eval.leaderboard.here import entrants_here, place_here
 from ccarena.eval.leaderboard.links import SCENARIO, Place
 from ccarena.eval.leaderboard.scenarios import ScenarioPlace, scenario_places
 from ccarena.eval.leaderboard.store import Store
+from ccarena.eval.measure.table import POWERS
 from ccarena.pages.runnable import Repeat
 from ccarena.scenarios.backends import BACKENDS, SIM
 from ccarena.scenarios.repeat import Unrepeatable, repeat_of
@@ -104,6 +105,8 @@ class Repeats:
             raise Unrepeatable("the link of this version of ccarena is not the one of the run")
         document = place.scenario(seed, entrant.sender)
         flow = document["flows"][place.index if isinstance(place, ScenarioPlace) else 0]
-        figures = {name: run[name] for name in solo()}
+        # Scores in a scenario are of the flow's own part of the capacity, which a page does not compute.
+        left_out = POWERS if isinstance(place, ScenarioPlace) else ()
+        figures = {name: run[name] for name in solo() if name not in left_out}
         axes = dict(zip(AXES, (label, name, str(seed)), strict=True))
         return repeat_of(document, axes, {str(flow["name"]): figures}, str(run["version"]))

@@ -72,12 +72,24 @@ function made<K extends keyof HTMLElementTagNameMap>(tag: K, kind = "", text = "
   return element;
 }
 
-/** Shows a cell in `place`; the promise has the first run that ends. */
+/** Sessions of cells that are shown. */
+const sessions = new WeakMap<HTMLElement, Session>();
+/** Draws the charts of every cell again, in the colours that the theme has now. */
+const repaint = new Set<() => void>();
+
+function watchTheme(): void {
+  const changed = (): void => repaint.forEach((draw) => draw());
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);
+  for (const element of [document.documentElement, document.body]) new MutationObserver(changed).observe(element, { attributeFilter: ["data-theme"] });
+}
+
+/** Shows a cell in `place`, instead of the one there; the promise has the first run that ends. */
 export function show(place: HTMLElement, cell: Cell): Promise<{ digest: string; figures: Figures }> {
   if (!document.getElementById("ccarena-cell-style")) {
     const style = document.head.appendChild(made("style"));
     style.id = "ccarena-cell-style";
     style.textContent = STYLE;
+    watchTheme();
   }
   place.classList.add("ccarena-cell");
   const head = made("div", "cell-head");
@@ -90,8 +102,11 @@ export function show(place: HTMLElement, cell: Cell): Promise<{ digest: string; 
   const status = made("p", "cell-status");
   status.setAttribute("role", "status");
   place.replaceChildren(head, charts, legend, numbers, status);
+  sessions.get(place)?.stop();
   const session = new Session();
+  sessions.set(place, session);
   let running = false;
+  let draw: (() => void) | null = null;
 
   const stop = (words: string, bad = false): void => {
     running = false;
@@ -114,23 +129,34 @@ export function show(place: HTMLElement, cell: Cell): Promise<{ digest: string; 
       let recording = new Recording([], []);
       let drawing: Charts | null = null;
       let paths: number[][] = [];
+      let baseRttsMs: number[] = [];
       let durationS = 1;
       session.run({ scenario: cell.scenario, files: cell.files ?? new Map(), packets: MOST_PACKETS, ...(cell.seed === undefined ? {} : { seed: cell.seed }) }, {
         opened: (news) => {
           recording = new Recording(news.flows, news.links);
-          ({ paths, durationS } = news);
-          within(place);
-          forget();
-          charts.replaceChildren();
-          drawing = new Charts(charts, () => undefined, KINDS.slice(0, 3), 130);
-          drawing.shape(recording, null, durationS, () => -1);
-          legend.replaceChildren(...news.flows.slice(0, 20).map((name, flow) => {
-            const entry = made("span");
-            const mark = made("i");
-            mark.style.background = flowColour(flow);
-            entry.append(mark, name);
-            return entry;
-          }));
+          ({ paths, baseRttsMs, durationS } = news);
+          if (draw) repaint.delete(draw);
+          draw = () => {
+            if (!place.isConnected || !numbers.isConnected) {
+              repaint.delete(draw!);
+              return;
+            }
+            within(place);
+            forget();
+            charts.replaceChildren();
+            drawing = new Charts(charts, () => undefined, KINDS.slice(0, 3), 130);
+            drawing.shape(recording, null, durationS, () => -1);
+            drawing.draw(recording.nowS, performance.now() + 1000);
+            legend.replaceChildren(...news.flows.slice(0, 20).map((name, flow) => {
+              const entry = made("span");
+              const mark = made("i");
+              mark.style.background = flowColour(flow);
+              entry.append(mark, name);
+              return entry;
+            }));
+          };
+          repaint.add(draw);
+          draw();
         },
         update: (news) => {
           recording.append(news.update);
@@ -140,10 +166,13 @@ export function show(place: HTMLElement, cell: Cell): Promise<{ digest: string; 
         finished: (news) => {
           drawing?.draw(durationS, performance.now() + 1000);
           const result = JSON.parse(news.result) as Result;
-          const found = figures(result, recording, paths);
-          numbers.replaceChildren(table(result, found, cell.stored ?? {}));
+          const found = figures(result, recording, paths, baseRttsMs);
+          const compared = table(result, found, cell.stored ?? {});
+          numbers.replaceChildren(compared.table);
+          // A part that scrolls can be reached by the keyboard.
+          for (const [name, value] of Object.entries({ tabindex: "0", role: "region", "aria-label": "figures" })) numbers.setAttribute(name, value);
           const same = cell.digest === undefined ? "" : cell.digest === news.digest ? " It is the stored result, byte for byte." : ` The stored result has another digest: ${cell.digest}.`;
-          stop(`Simulated in ${(news.tookMs / 1000).toFixed(2)} s. Digest of the result (SHA-256): ${news.digest}.${same}`, cell.digest !== undefined && cell.digest !== news.digest);
+          stop(`${compared.said}Simulated in ${(news.tookMs / 1000).toFixed(2)} s. Digest of the result (SHA-256): ${news.digest}.${same}`, compared.differ || (cell.digest !== undefined && cell.digest !== news.digest));
           done({ digest: news.digest, figures: found });
         },
         failed: (fault) => stop(fault.message, true),
@@ -152,34 +181,52 @@ export function show(place: HTMLElement, cell: Cell): Promise<{ digest: string; 
   });
 }
 
-function table(result: Result, found: Figures, stored: Record<string, Record<string, number>>): HTMLTableElement {
+/** Returns the table of figures, and what it says in a sentence; of stored figures it has those that are computed here. */
+function table(result: Result, found: Figures, stored: Record<string, Record<string, number>>): { table: HTMLTableElement; said: string; differ: boolean } {
   const compared = Object.keys(stored).length > 0;
   const element = made("table");
   const head = element.createTHead().insertRow();
-  for (const text of compared ? ["flow", "figure", "stored", "here", ""] : ["flow", "figure", "here"]) {
-    const cell = head.appendChild(made("th", "", text));
+  const several = result.flows.length > 1;
+  for (const text of [...(several ? ["flow"] : []), ...(compared ? ["figure", "stored", "here", ""] : ["figure", "here"])]) {
+    const cell = head.appendChild(made("th", text === "flow" || text === "figure" ? "words" : "", text));
     cell.scope = "col";
   }
   const body = element.createTBody();
+  const missing = new Set<string>();
+  let [equal, other] = [0, 0];
   const shown = (value: number | undefined): string => (value === undefined || !Number.isFinite(value) ? "–" : String(Number(value.toPrecision(7))));
   result.flows.forEach((flow, index) => {
-    const { loss_share: loss, ...others } = found.flows[index]!;
-    const here: Record<string, number> = { ...others, ...(loss === undefined ? {} : { loss_share: loss / 100 }) };
+    const here = { ...found.flows[index]! };
+    for (const name of ["loss_share", "queue_drop_share"]) if (here[name] !== undefined) here[name] /= 100;
     const kept = stored[flow.name] ?? {};
+    // What a flow counts is in its result.
+    const counted = flow as unknown as Record<string, unknown>;
+    for (const name of Object.keys(kept)) if (typeof counted[name] === "number") here[name] ??= counted[name];
     for (const name of compared ? Object.keys(kept) : Object.keys(here)) {
+      if (compared && !Number.isFinite(here[name])) {
+        missing.add(name);
+        continue;
+      }
       const row = body.insertRow();
       const [before, now] = [kept[name], here[name]];
-      const cells = [flow.name, name, ...(compared ? [shown(before)] : []), shown(now)];
-      for (const text of cells) row.insertCell().textContent = text;
+      row.dataset["figure"] = name;
+      for (const text of several ? [flow.name, name] : [name]) row.appendChild(made("td", "words", text));
+      for (const value of compared ? [before, now] : [now]) row.insertCell().textContent = shown(value);
       if (!compared) continue;
       const verdict = row.insertCell();
-      if (before === undefined || now === undefined || !Number.isFinite(before) || !Number.isFinite(now)) continue;
+      if (before === undefined || now === undefined || !Number.isFinite(before)) continue;
       const difference = Math.abs(now - before) / Math.max(Math.abs(before), 1e-9);
-      verdict.textContent = difference <= SAME ? "same" : `${now > before ? "+" : "−"}${(difference * 100).toPrecision(2)} %`;
-      verdict.className = difference <= SAME ? "same" : "other";
+      const same = difference <= SAME;
+      verdict.textContent = same ? "same" : `differs: ${now > before ? "+" : "−"}${(difference * 100).toPrecision(2)} %`;
+      verdict.className = same ? "same" : "other";
+      if (same) equal++;
+      else other++;
     }
   });
-  return element;
+  let said = "";
+  if (equal + other > 0) said = other === 0 ? `All ${equal} compared figures are the stored ones. ` : `${other} of ${equal + other} compared figures differ from the stored ones. `;
+  if (missing.size > 0) said += `Stored, but not computed in a page: ${[...missing].join(", ")}. `;
+  return { table: element, said, differ: other > 0 };
 }
 
 function start(): void {

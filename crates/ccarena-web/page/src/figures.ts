@@ -43,19 +43,23 @@ export interface Figures {
   run: Row;
 }
 
-/** Returns the element at index floor(q n) of the sorted values, as mahimahi does. */
-function percentile(values: Float64Array, q: number): number {
-  if (values.length === 0) return NaN;
-  return values.sort()[Math.min(Math.floor(q * values.length), values.length - 1)]!;
+/** Returns the element at index floor(q n) of sorted values, as mahimahi does. */
+function percentile(sorted: Float64Array, q: number): number {
+  if (sorted.length === 0) return NaN;
+  return sorted[Math.min(Math.floor(q * sorted.length), sorted.length - 1)]!;
 }
 
-/** Returns the figures of a finished run. `paths` are the numbers of each flow's links, in order. */
-export function figures(result: Result, recording: Recording, paths: number[][]): Figures {
+/** Exponents of utilisation and of the delay's part in each normalised power. */
+const POWERS = { score: [1, 1], score_throughput: [1, 0.25], score_delay: [0.25, 1] } as const;
+
+/** Returns the figures of a finished run. `paths` are the numbers of each flow's links, in order; scores need `baseRttsMs`. */
+export function figures(result: Result, recording: Recording, paths: number[][], baseRttsMs: number[] = []): Figures {
   const logged = recording.logs.some((log) => log.departure_s.length > 0);
   const flows = result.flows.map((flow, index): Row => {
     const seconds = flow.stop_s - flow.start_s;
     const row: Row = {
       goodput_mbps: (flow.delivered_bytes * 8e-6) / seconds,
+      received_mbps: (flow.wire_bytes * 8e-6) / seconds,
       rtt_mean_ms: flow.rtt_mean_ms ?? NaN,
     };
     if (!logged) return row;
@@ -77,16 +81,34 @@ export function figures(result: Result, recording: Recording, paths: number[][])
     }
     row["throughput_mbps"] = (bytes * 8e-6) / seconds;
     row["queueing_delay_mean_ms"] = count > 0 ? sum / count : NaN;
-    row["queueing_delay_p95_ms"] = percentile(delays.subarray(0, count), 0.95);
+    const sorted = delays.subarray(0, count).sort();
+    for (const percent of [50, 95, 99]) row[`queueing_delay_p${percent}_ms`] = percentile(sorted, percent / 100);
+    // Capacity is counted over the whole run.
+    const capacity = result.links[narrowest]!.capacity_bytes;
+    if (flow.start_s === 0 && flow.stop_s === result.duration_s && capacity > 0) {
+      let departed = 0;
+      for (let i = 0; i < log.bytes.length; i++) departed += log.bytes.values[i]!;
+      row["capacity_mbps"] = (capacity * 8e-6) / seconds;
+      row["utilisation"] = departed / capacity;
+      const base = baseRttsMs[index];
+      for (const [name, [throughput, delay]] of base === undefined ? [] : Object.entries(POWERS)) {
+        row[name] = count > 0 ? row["utilisation"] ** throughput * (base! / (base! + sum / count)) ** delay : 0;
+      }
+    }
     let lost = 0;
+    let dropped = 0;
     for (const link of path) {
       const gone = recording.gone[link]!;
-      for (let i = 0; i < gone.flow.length; i++) if (gone.flow.values[i] === index) lost++;
+      for (let i = 0; i < gone.flow.length; i++) if (gone.flow.values[i] === index) {
+        lost++;
+        if (gone.kind.values[i] === 0) dropped++;
+      }
     }
     const last = recording.logs[path[path.length - 1]!]!;
     let arrived = 0;
     for (let i = 0; i < last.flow.length; i++) if (last.flow.values[i] === index) arrived++;
     row["loss_share"] = lost + arrived > 0 ? (lost / (lost + arrived)) * 100 : 0;
+    row["queue_drop_share"] = lost + arrived > 0 ? (dropped / (lost + arrived)) * 100 : 0;
     return row;
   });
   const links = result.links.map((link): Row => ({

@@ -15,14 +15,14 @@ export type News =
   | { kind: "loaded"; registry: string }
   | { kind: "failed"; id: number | null; message: string; path?: string | undefined }
   | { kind: "read"; id: number; document: unknown }
-  | { kind: "opened"; id: number; flows: string[]; links: string[]; paths: number[][]; rooms: number[]; packets: boolean; estimate: number; durationS: number }
+  | { kind: "opened"; id: number; flows: string[]; links: string[]; paths: number[][]; baseRttsMs: number[]; rooms: number[]; packets: boolean; estimate: number; durationS: number }
   | { kind: "update"; id: number; update: Update }
   | { kind: "finished"; id: number; result: string; digest: string; tookMs: number; figures?: Figures };
 
 interface Normalised {
   duration_s: number;
   links: { name: string; queue?: { packets?: number; bytes?: number } }[];
-  flows: { name: string; path: string[] }[];
+  flows: { name: string; path: string[]; base_rtt_ms: number }[];
 }
 
 /** Most packets of a run: a minute or so. */
@@ -78,7 +78,8 @@ function start(engine: Engine, order: Order & { kind: "run" }): void {
   const paths = whole.flows.map((flow) => flow.path.map((name) => links.indexOf(name)));
   const rooms = whole.links.map((link) => link.queue?.packets ?? Math.ceil((link.queue?.bytes ?? 0) / 1500));
   const flows = whole.flows.map((flow) => flow.name);
-  post({ kind: "opened", id: order.id, flows, links, paths, rooms, packets, estimate: whole.estimate.packets, durationS: whole.duration_s });
+  const baseRttsMs = whole.flows.map((flow) => flow.base_rtt_ms);
+  post({ kind: "opened", id: order.id, flows, links, paths, baseRttsMs, rooms, packets, estimate: whole.estimate.packets, durationS: whole.duration_s });
   const sent = new Sent(run, packets);
   const kept = order.whole ? new Recording(flows, links) : null;
   let stepS = Math.max(whole.duration_s / 2000, 0.001);
