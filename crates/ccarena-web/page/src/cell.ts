@@ -197,7 +197,7 @@ function table(result: Result, found: Figures, stored: Record<string, Record<str
   const shown = (value: number | undefined): string => (value === undefined || !Number.isFinite(value) ? "–" : String(Number(value.toPrecision(7))));
   result.flows.forEach((flow, index) => {
     const here = { ...found.flows[index]! };
-    for (const name of ["loss_share", "queue_drop_share"]) if (here[name] !== undefined) here[name] /= 100;
+    if (here["loss_share"] !== undefined) here["loss_share"] /= 100;
     const kept = stored[flow.name] ?? {};
     // What a flow counts is in its result.
     const counted = flow as unknown as Record<string, unknown>;

@@ -108,7 +108,7 @@ export function figures(result: Result, recording: Recording, paths: number[][],
     let arrived = 0;
     for (let i = 0; i < last.flow.length; i++) if (last.flow.values[i] === index) arrived++;
     row["loss_share"] = lost + arrived > 0 ? (lost / (lost + arrived)) * 100 : 0;
-    row["queue_drop_share"] = lost + arrived > 0 ? (dropped / (lost + arrived)) * 100 : 0;
+    row["queue_drop_share"] = lost + arrived > 0 ? dropped / (lost + arrived) : 0;
     return row;
   });
   const links = result.links.map((link): Row => ({
