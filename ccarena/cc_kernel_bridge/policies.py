@@ -11,91 +11,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ccarena.cc_kernel_bridge.bridge import ask
 from ccarena.errors import RunnerError
+from ccarena.operation.loaded import Loaded, read_loaded
 
-__all__ = ["MAGIC", "Loaded", "canary", "image", "load", "policy_file", "records", "rollback", "stats", "unload"]
+__all__ = ["MAGIC", "canary", "image", "load", "policy_file", "records", "rollback", "stats", "unload"]
 
 MAGIC = b"CCCAIMA\0"
 """First bytes of an image from `ccarena export --to kernel`."""
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """Policy in the kernel, and its counters since its name was loaded, over all sockets."""
-
-    name: str
-    """Name of the congestion control, for `TCP_CONGESTION`."""
-    scheme: str
-    spec: str
-    """Digest of the scheme's spec."""
-    policy: str
-    """Origin of the policy."""
-    sha256: str
-    """Digest of the policy's image, which `ccarena export --to kernel` prints, too."""
-    generation: int
-    """Number of the policy among those that this name has had, from 1."""
-    before: str | None
-    """Digest of the policy that this one replaced, to which `rollback` returns."""
-    shadow: bool
-    """The policy decides, and CUBIC acts."""
-    share: float
-    """Share of connections that get the policy, by hash."""
-    cgroup: int
-    """Inode of the cgroup whose sockets get the policy; 0 for any."""
-    to: str | None
-    """Prefix of the remote addresses that get the policy; None for any."""
-    guard: int
-    """Decisions in a row, outside the guard's box or training, that hand a connection to CUBIC; 0: none do."""
-    option: bool
-    """Sockets write, read and echo ACCT's TCP option."""
-    age_s: float
-    sockets: int
-    """Number of sockets that use it now."""
-    periods: int
-    decisions: int
-    ns_per_decision: float
-    """Mean time of a decision, signals included; 0 before the first."""
-    ns_most: int
-    """Time of the longest decision."""
-    clamps: int
-    """Number of decisions with an entry of the observation beyond the policy's limits."""
-    outside: int
-    """Number of decisions on an observation outside the range in training; 0 if the policy does not store the range."""
-    held: int
-    """Number of decisions whose action was held back, by the window limit for instance."""
-    missed: int
-    """Number of decisions for which the CPU had no buffer left; the previous action stayed in force."""
-    handed_back: int
-    """Number of connections that were handed back to CUBIC."""
-    compared: int
-    """Number of decisions in shadow mode that were compared with CUBIC."""
-    agreed: int
-    """Number of these whose rate was within 10 % of CUBIC's."""
-    cases: dict[str, float]
-    """Shares of periods by the reasoner's case; empty for other clocks."""
-    zones: dict[str, float]
-    """Shares of periods by ACCT's zone; empty over other bases."""
-
-    @property
-    def traffic(self) -> str:
-        """Connections that the policy gets, in words: all, none, in shadow, or a share of some."""
-        limits = [f"to {self.to}" if self.to else "", f"in cgroup {self.cgroup}" if self.cgroup else ""]
-        limited = " ".join(limit for limit in limits if limit)
-        if self.shadow:
-            return "shadow"
-        if self.share in (0, 1) and not limited:
-            return "all connections" if self.share else "no connection"
-        return f"{100 * self.share:.4g} % of connections {limited}".strip()
-
-    @property
-    def agreement(self) -> float | None:
-        """Share of the shadow's decisions within 10 % of CUBIC's rate; None without one."""
-        return self.agreed / self.compared if self.compared else None
 
 
 def policy_file(policy: str) -> Path:
@@ -213,36 +139,12 @@ def image(policy: str, out: Path) -> dict[str, Any]:
     return manifest
 
 
+def _loaded(found: dict[str, Any]) -> Loaded:
+    return read_loaded(found, "ccarena-kernel")
+
+
 def _read(answer: str) -> Any:
     try:
         return json.loads(answer)
     except ValueError as error:
         raise RunnerError(f"ccarena-kernel's answer is not understood: {answer[:200]!r}") from error
-
-
-_FIELDS = (
-    *("name", "scheme", "spec", "policy", "sha256", "generation", "before", "option", "age_s"),
-    *("shadow", "share", "cgroup", "to", "guard"),
-    *("sockets", "periods", "decisions", "ns_most", "outside", "held", "missed", "handed_back", "compared", "agreed"),
-)
-
-
-def _loaded(found: dict[str, Any]) -> Loaded:
-    try:
-        fields = {key: found[key] for key in _FIELDS}
-        mean = found["ns"] / found["decisions"] if found["decisions"] else 0.0
-        cases = {name: count for name, count in found["cases"].items() if name != "none"}
-        return Loaded(
-            **fields,
-            ns_per_decision=mean,
-            clamps=found["beyond"],
-            cases=_shares(cases),
-            zones=_shares(found["zones"]),
-        )
-    except (KeyError, TypeError, AttributeError) as error:
-        raise RunnerError(f"ccarena-kernel's answer is not understood: {str(found)[:200]!r}") from error
-
-
-def _shares(counts: dict[str, int]) -> dict[str, float]:
-    total = sum(counts.values())
-    return {name: count / total for name, count in counts.items()} if total else {}

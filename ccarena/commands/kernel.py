@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import sys
 from dataclasses import asdict
@@ -14,18 +13,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ccarena.cc_kernel_bridge import bridge, policies
-from ccarena.cc_kernel_bridge.canary import Report, report
-from ccarena.cc_kernel_bridge.connections import connections, follow, open_connections, prometheus, serve_text
 from ccarena.core.arguments import refuse
-from ccarena.core.plain_data import plain
 from ccarena.core.programs import find
-from ccarena.core.terminal import print_table
 from ccarena.errors import ConfigError
-from ccarena.eval.measure.sample import Interval
+from ccarena.operation import command
 
 __all__ = ["add_parser", "run"]
-
-GUARD = "decisions in a row outside the guard's box or the range of training that hand a connection to CUBIC; 0: never"
 
 
 def add_parser(subparsers: Any, **kwargs: Any) -> None:
@@ -82,40 +75,14 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     load.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="a run-time parameter")
 
     load.add_argument("--shadow", action="store_true", help="the policy decides, and CUBIC acts: `stats` compares them")
-    load.add_argument("--guard", type=int, metavar="N", help=GUARD + " (32, or what is in force)")
+    load.add_argument("--guard", type=int, metavar="N", help=command.GUARD + " (32, or what is in force)")
 
-    canary = commands.add_parser("canary", help="give a loaded policy a share of connections; CUBIC runs the others")
-    canary.add_argument("name", metavar="NAME", help="the congestion control")
-    canary.add_argument("--share", type=float, required=True, metavar="S", help="0 to 1; 1: all, 0: none")
+    canary = command.add_canary(commands)
     canary.add_argument("--cgroup", type=Path, metavar="DIR", help="only sockets made in this cgroup (any)")
-    canary.add_argument("--to", metavar="PREFIX", help="only connections to these addresses, such as 10.0.0.0/8 (any)")
-    canary.add_argument("--guard", type=int, metavar="N", help=GUARD + " (what is in force)")
-
-    report = commands.add_parser("report", help="compare the policy's connections with CUBIC's, with intervals")
-    report.add_argument("name", metavar="NAME", help="the congestion control")
-    report.add_argument("--json", action="store_true", help="print JSON")
-
-    rollback = commands.add_parser("rollback", help="return to the policy before; open sockets follow")
-    rollback.add_argument("name", metavar="NAME", help="the congestion control")
-
-    connections = commands.add_parser("connections", help="each connection of a loaded policy, as lines of JSON")
-    connections.add_argument("name", metavar="NAME", help="the congestion control")
-    connections.add_argument(
-        "--follow", type=float, metavar="S", help="go on: every S seconds open connections, and those that ended since"
-    )
+    command.add_parsers(commands)
 
     unload = commands.add_parser("unload", help="unload a policy, or all; open sockets keep what they have")
     unload.add_argument("name", nargs="?", metavar="NAME", help="the congestion control (all)")
-
-    stats = commands.add_parser("stats", help="decisions of loaded policies, and their time")
-    stats.add_argument("name", nargs="?", metavar="NAME", help="the congestion control (all)")
-    stats.add_argument("--json", action="store_true", help="print JSON")
-    stats.add_argument(
-        "--prometheus", action="store_true", help="print Prometheus's text format, open connections included"
-    )
-    stats.add_argument(
-        "--listen", metavar="ADDRESS:PORT", help="serve it over HTTP, until interrupted, such as 127.0.0.1:9100"
-    )
 
     status = commands.add_parser("status", help="attached congestion controls and loaded policies")
     status.add_argument("--json", action="store_true", help="print JSON")
@@ -166,21 +133,11 @@ def run(args: argparse.Namespace) -> int:
     elif args.what == "unload":
         for name in policies.unload(args.name):
             print(f"{name}: unloaded")
-    elif args.what == "stats":
-        _stats(args)
     elif args.what == "canary":
-        loaded = policies.canary(args.name, args.share, cgroup=args.cgroup, to=args.to, guard=args.guard)
-        print(f"{loaded.name}: {loaded.traffic}; open connections follow at their next acknowledgement")
-    elif args.what == "rollback":
-        loaded = policies.rollback(args.name)
-        print(f"{loaded.name}: policy {loaded.policy} ({loaded.sha256[:12]}) is in force again; {loaded.traffic}")
-    elif args.what == "report":
-        _report(args.name, args.json)
-    elif args.what == "connections":
-        _print_connections(args.name, args.follow)
+        command.print_canary(policies.canary(args.name, args.share, cgroup=args.cgroup, to=args.to, guard=args.guard))
     elif args.what == "weight":
         bridge.set_weight(_weight(args.weight), mark=args.mark, cgroup=args.cgroup)
-    else:
+    elif not command.run(args, policies):
         _become_daemon(args)
     return 0
 
@@ -233,97 +190,6 @@ def _param(given: str) -> tuple[str, float]:
         return name, float(value)
     except ValueError:
         raise ConfigError(f"--param {given}: expected NAME=NUMBER") from None
-
-
-def _print_stats(found: list[policies.Loaded], as_json: bool) -> None:
-    if as_json:
-        print(json.dumps([asdict(loaded) for loaded in found]))
-        return
-    if not found:
-        print("no policy is loaded (`ccarena kernel load POLICY`)")
-        return
-    print_table(
-        "policies in the kernel",
-        [
-            *("name", "policy", "traffic", "sockets", "decisions", "ns per decision", "clamps", "outside", "held"),
-            *("missed", "handed_back", "agreement", "cases or zones"),
-        ],
-        [
-            [
-                loaded.name,
-                loaded.policy,
-                loaded.traffic,
-                f"{loaded.sockets}",
-                f"{loaded.decisions}",
-                f"{loaded.ns_per_decision:,.0f}",
-                f"{loaded.clamps}",
-                f"{loaded.outside}",
-                f"{loaded.held}",
-                f"{loaded.missed}",
-                f"{loaded.handed_back}",
-                "–" if loaded.agreement is None else f"{100 * loaded.agreement:.0f} %",
-                ", ".join(f"{name} {100 * share:.0f} %" for name, share in (loaded.cases or loaded.zones).items()),
-            ]
-            for loaded in found
-        ],
-        left=3,
-    )
-
-
-def _report(name: str, as_json: bool) -> None:
-    newest = max((loaded.generation for loaded in policies.stats(name)), default=0)
-    found = report(name, connections(name), newest)
-    if as_json:
-        print(json.dumps(plain(asdict(found))))
-    else:
-        _print_report(found)
-
-
-def _print_report(found: Report) -> None:
-    print(
-        f"{found.name}, policy number {found.generation}: {found.policy} connections with the policy "
-        f"({found.handed_back} handed back), {found.control} with CUBIC"
-    )
-    rows = [
-        [each.title, _interval(each.policy), _interval(each.control), _interval(each.difference), each.verdict]
-        for each in found.figures
-    ]
-    print_table("means over connections, 95 %", ["figure", "policy", "CUBIC", "difference", "verdict"], rows, left=1)
-
-
-def _interval(of: Interval) -> str:
-    if math.isnan(of.mean):
-        return "–"
-    return f"{of.mean:.4g}" if math.isnan(of.low) else f"{of.mean:.4g} ({of.low:.4g} to {of.high:.4g})"
-
-
-def _print_connections(name: str, every_s: float | None) -> None:
-    if every_s is not None and not 0.01 <= every_s <= 3600:
-        raise ConfigError(f"--follow {every_s:g}: expected 0.01 to 3600 seconds")
-    for found in [connections(name)] if every_s is None else follow(name, every_s):
-        for each in found:
-            print(json.dumps(asdict(each)))
-        sys.stdout.flush()
-
-
-def _stats(args: argparse.Namespace) -> None:
-    if args.listen:
-        refuse(args, ("json", "prometheus"), "beside --listen, which serves Prometheus's text format")
-        address, _, port = args.listen.rpartition(":")
-        if not address or not port.isdigit() or int(port) > 65535:
-            raise ConfigError(f"--listen {args.listen}: expected ADDRESS:PORT, such as 127.0.0.1:9100")
-        _metrics(args.name)
-        serve_text(address, int(port), lambda: _metrics(args.name))
-    elif args.prometheus:
-        refuse(args, ("json",), "beside --prometheus")
-        sys.stdout.write(_metrics(args.name))
-    else:
-        _print_stats(policies.stats(args.name), args.json)
-
-
-def _metrics(name: str | None) -> str:
-    loaded = policies.stats(name)
-    return prometheus(loaded, [each for one in loaded for each in open_connections(one.name)])
 
 
 def _weight(text: str) -> float | None:

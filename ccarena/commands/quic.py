@@ -1,4 +1,6 @@
-"""Command `ccarena quic`: a server and a client of data over QUIC, each connection under its own congestion control."""
+"""Command `ccarena quic`: a server and a client of data over QUIC, each connection under its own congestion control,
+and what an operator of the server does.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +8,13 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import Any
 
 from ccarena.core.outputs import folder
 from ccarena.core.programs import QUIC, find
 from ccarena.errors import ConfigError, did_you_mean
+from ccarena.operation import command
 
 __all__ = ["add_parser", "run"]
 
@@ -39,6 +43,11 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     serve.add_argument("--fixed", action="store_true", help="clients may not choose scheme, parameters or policy")
     serve.add_argument("--ack-every", type=int, metavar="N", help="ask clients to acknowledge every N packets (2)")
     serve.add_argument("--qlog", type=folder, metavar="DIR", help="log each connection's congestion control for qvis")
+
+    serve.add_argument("--control", metavar="SOCKET", help="take an operator's commands at this Unix socket (none)")
+    serve.add_argument("--fallback", metavar="NAME", help="scheme in the place of policies (cubic)")
+    serve.add_argument("--shadow", action="store_true", help="policies decide, and the fallback scheme acts")
+    serve.add_argument("--guard", type=int, metavar="N", help=command.GUARD + " (32)")
 
     get = commands.add_parser(
         "get", help="get data over several connections, each with its own scheme, requirement or weight"
@@ -80,9 +89,23 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         one.add_argument("--interval-s", metavar="S", help="interval of a line about every connection (none)")
         one.add_argument("--mtu", type=int, metavar="BYTES", help="UDP payload of a full packet (1472)")
 
+    load = commands.add_parser("load", help="put a policy in force at a server; open connections follow")
+    load.add_argument("policy", metavar="ENTRANT", help="the policy, by its label (docs/entrants.md)")
+    load.add_argument("--as", dest="name", metavar="NAME", help="name at the server (the label); replaces its policy")
+    load.add_argument("--shadow", action="store_true", help="the policy decides, and the fallback scheme acts")
+    load.add_argument("--guard", type=int, metavar="N", help=command.GUARD + " (what is in force)")
+    for one in (load, command.add_canary(commands), *command.add_parsers(commands)):
+        one.add_argument(
+            "--control", type=Path, required=True, metavar="SOCKET", help="the server's: `serve --control SOCKET`"
+        )
 
-def run(args: argparse.Namespace) -> NoReturn:
-    """Replaces this process by `ccarena-quic`, which gets its signals. Raises ConfigError or PolicyError before."""
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the command and returns its exit code. `serve` and `get` replace this process by `ccarena-quic`, which gets
+    its signals. Raises ConfigError, PolicyError or MachineError.
+    """
+    if args.what not in ("serve", "get"):
+        return _operate(args)
     words = _serve(args) if args.what == "serve" else _get(args)
     for name in ("interval_s", "mtu"):
         words += _given(name, getattr(args, name))
@@ -91,6 +114,24 @@ def run(args: argparse.Namespace) -> NoReturn:
     program = find(QUIC)
     sys.stdout.flush()
     os.execv(program, [program.name, args.what, *words])
+
+
+def _operate(args: argparse.Namespace) -> int:
+    from ccarena.policies import artifact
+    from ccarena.quic.server import Server
+    from ccarena.scenarios.entrants import named_file
+
+    server = Server(args.control)
+    if args.what == "load":
+        name, file = named_file(args.policy)
+        artifact.load(file)
+        loaded = server.load(file, args.name or name, label=args.policy, shadow=args.shadow, guard=args.guard)
+        print(f"{loaded.name}: policy {loaded.policy} ({loaded.sha256[:12]}) is in force; {loaded.traffic}")
+    elif args.what == "canary":
+        command.print_canary(server.canary(args.name, args.share, to=args.to, guard=args.guard))
+    else:
+        command.run(args, server)
+    return 0
 
 
 def _given(name: str, value: object) -> list[str]:
@@ -127,6 +168,8 @@ def _serve(args: argparse.Namespace) -> list[str]:
         words += ["--policy", f"{name}={file}"]
     words += ["--default-policy", next(iter(given))] if given else []
     words += ["--fixed"] if args.fixed else []
+    words += ["--shadow"] if args.shadow else []
+    words += [word for name in ("control", "fallback", "guard") for word in _given(name, getattr(args, name))]
     return [*words, *_given("ack_every", args.ack_every), *_given("qlog", args.qlog)]
 
 

@@ -32,6 +32,7 @@ from ccarena.eval.leaderboard.submitting import links_of
 from ccarena.eval.leaderboard.submitting import submit as submit_policy
 from ccarena.policies import tensorfile
 from ccarena.policies.published import CONTROLLERS
+from ccarena.quic.server import Server
 from ccarena.remote import records
 from ccarena.traces.fetch_sets import FetchedSet
 from ccarena.traces.public_sets import find_set
@@ -390,6 +391,45 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--weight": more("quic serve", "--weight 2"),
         "--interval-s": more("quic serve", "--interval-s 1"),
         "--mtu": more("quic serve", "--mtu 1300"),
+        "--control": more("quic serve", "--control s"),
+        "--fallback": more("quic serve", "--fallback reno"),
+        "--shadow": more("quic serve", "--shadow"),
+        "--guard": more("quic serve", "--guard 7"),
+    },
+    "quic load": {
+        "policy": Case("quic load acct --control s", "quic load policy.safetensors --control s"),
+        "--as": more("quic load acct --control s", "--as mine"),
+        "--shadow": more("quic load acct --control s", "--shadow"),
+        "--guard": more("quic load acct --control s", "--guard 7"),
+        "--control": Case("quic load acct", "quic load acct --control s"),
+    },
+    "quic canary": {
+        "name": Case("quic canary acct --share 1 --control s", "quic canary mine --share 1 --control s"),
+        "--share": Case("quic canary acct --share 1 --control s", "quic canary acct --share 0.5 --control s"),
+        "--to": more("quic canary acct --share 1 --control s", "--to 10.0.0.0/8"),
+        "--guard": more("quic canary acct --share 1 --control s", "--guard 7"),
+        "--control": Case("quic canary acct --share 1", "quic canary acct --share 1 --control s"),
+    },
+    "quic report": {
+        "name": Case("quic report acct --control s", "quic report mine --control s"),
+        "--json": more("quic report acct --control s", "--json"),
+        "--control": Case("quic report acct --control s", "quic report acct --control t"),
+    },
+    "quic rollback": {
+        "name": Case("quic rollback acct --control s", "quic rollback mine --control s"),
+        "--control": Case("quic rollback acct --control s", "quic rollback acct --control t"),
+    },
+    "quic connections": {
+        "name": Case("quic connections acct --control s", "quic connections mine --control s"),
+        "--follow": more("quic connections acct --control s", "--follow 1"),
+        "--control": Case("quic connections acct --control s", "quic connections acct --control t"),
+    },
+    "quic stats": {
+        "name": more("quic stats --control s", "mine"),
+        "--json": more("quic stats --control s", "--json"),
+        "--prometheus": more("quic stats --control s", "--prometheus"),
+        "--listen": more("quic stats --control s", "--listen 127.0.0.1:9100"),
+        "--control": Case("quic stats --control s", "quic stats --control t"),
     },
     "remote serve": {
         "--listen": more(SERVED, "--listen 127.0.0.1:5000"),
@@ -666,8 +706,9 @@ STANDING_IN = (
     "ccarena.cc_kernel_bridge.policies.unload",
     "ccarena.cc_kernel_bridge.policies.canary",
     "ccarena.cc_kernel_bridge.policies.rollback",
-    "ccarena.commands.kernel.follow",
-    "ccarena.commands.kernel.serve_text",
+    "ccarena.operation.command.follow",
+    "ccarena.operation.command.serve_text",
+    "ccarena.quic.server.Server._ask",
     "ccarena.commands.kernel.os.execv",
     "ccarena.traces.fetch_sets.fetch_set",
     "ccarena.traces.compare.compare",
@@ -717,7 +758,11 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]
     weights = tensorfile.encode(tensors, {})
     monkeypatch.setattr("ccarena.cc_kernel_bridge.bridge.status", lambda: None)
     monkeypatch.setattr("ccarena.cc_kernel_bridge.policies.stats", lambda name=None: print(f"stats of {name}") or [])
-    monkeypatch.setattr("ccarena.commands.kernel.connections", lambda name: print(f"connections of {name}") or [])
+    monkeypatch.setattr(Server, "stats", lambda at, name=None: print(f"stats of {name} at {at.control}") or [])
+    monkeypatch.setattr(
+        "ccarena.operation.command.connections",
+        lambda place, name: print(f"connections of {name} at {getattr(place, 'control', 'the kernel')}") or [],
+    )
     monkeypatch.setattr("ccarena.commands.kernel.find", lambda name: Path(name))
     monkeypatch.setattr("ccarena.commands.quic.find", lambda name: Path(name))
     monkeypatch.setattr("ccarena.commands.remote.find", lambda name: Path(name))

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -17,11 +20,17 @@ import pytest
 
 from ccarena import cli
 from ccarena.cc_kernel_bridge import bridge, policies
-from ccarena.cc_kernel_bridge.canary import report
-from ccarena.cc_kernel_bridge.connections import Connection, connections, follow
+from ccarena.configs import load_config
+from ccarena.core.programs import EMULATOR, find
 from ccarena.errors import MachineError
+from ccarena.operation.connections import Connection, follow
+from ccarena.operation.connections import connections as connections_at
+from ccarena.operation.report import report
 from ccarena.policies import artifact
+from ccarena.policies.artifact import Artifact
+from ccarena.policies.spec import spec_of
 from ccarena.scenarios.entrants import find_policy
+from tests.policies.made import constant
 from tests.privileged.test_kernel_policies import unified_cgroup
 
 pytestmark = pytest.mark.usefixtures("kernel", "free")
@@ -72,6 +81,10 @@ def pairs(count: int, name: str = NAME) -> Iterator[list[Pair]]:
         for each in made:
             stack.callback(each.close)
         yield made
+
+
+def connections(name: str) -> list[Connection]:
+    return connections_at(policies, name)
 
 
 def living(name: str = NAME) -> dict[str, Connection]:
@@ -187,7 +200,7 @@ def test_the_guard_hands_a_connection_back_once_until_another_policy(
             pair.send()
         assert living()[pair.local].role == "policy"
     assert cli.main(["kernel", "report", NAME]) == 0
-    assert "policy number 2: 1 connections with the policy (0 handed back), 0 with CUBIC" in capsys.readouterr().out
+    assert "policy number 2: 1 connections with the policy (0 handed back), 0 with cubic" in capsys.readouterr().out
     assert report(NAME, connections(NAME), 1).handed_back == 1
 
 
@@ -203,6 +216,89 @@ def test_a_shadow_keeps_its_connections_whatever_they_show(tmp_path: Path) -> No
             pair.send()
         assert living()[pair.local].role == "handed_back"
     assert policies.stats(NAME)[0].handed_back == 1
+
+
+def always(folder: Path, name: str, act: object, base: object, action: float) -> str:
+    """A policy of a small spec that answers `action`, whatever it observes."""
+    document = {
+        **{"learned": 1, "name": name, "clock": {"kind": "fixed", "period_ms": 10}, "report": ["interval_ms"]},
+        **{"observe": {"signals": ["rtt_ratio"]}, "act": act, "base": base},
+    }
+    interface = spec_of(load_config({"spec": document})).interface
+    Artifact.of(constant(interface, action), interface).save(file := folder / f"{name}.safetensors")
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("act", "base", "action"),
+    [
+        ({"kind": "rate", "bounds": [1, 5000]}, "none", 4000),
+        ({"kind": "window_exp2", "bounds": [-1, 1]}, "none", 0.0),
+        ({"kind": "cap", "bounds": [0.5, 4]}, "cubic", 1.0),
+    ],
+)
+def test_a_shadow_is_compared_over_every_base(act: object, base: str, action: float, tmp_path: Path) -> None:
+    policies.load(always(tmp_path, "small", act, base, action), NAME, shadow=True)
+    with pairs(1) as (pair,):
+        while (found := living()[pair.local]).decisions <= 5:
+            pair.send(256)
+        assert found.role == "shadow" and found.policy_mbps and found.running_mbps
+        assert found.compared == found.decisions - (base != "cubic")
+        if act["kind"] == "rate":  # type: ignore[index]
+            # Its wish is its rate, or less where its window of some RTTs is smaller.
+            assert found.policy_mbps <= 4001
+        # It acts, and hands over, and acts again.
+        for share, role in ((1, "policy"), (0, "control"), (1, "policy")):
+            policies.canary(NAME, share)
+            for _ in range(5):
+                pair.send(256)
+            assert living()[pair.local].role == role
+
+
+SENDER = """
+import os, socket, sys
+sock = socket.socket()
+sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, sys.argv[2].encode())
+sock.connect((os.environ["MAHIMAHI_BASE"], int(sys.argv[1])))
+while True:
+    sock.sendall(bytes(1 << 16))
+"""
+
+
+def test_a_policy_by_rate_leaves_cubic_a_window_of_its_rate(tmp_path: Path) -> None:
+    """6 Mbit/s over 40 ms are 21 segments; the policy's own window allows 20 times as many in flight."""
+    act = {"kind": "rate", "bounds": [6, 6.01]}
+    policies.load(always(tmp_path, "fast", act, {"kind": "none", "window_rtts": 20}, 6.0), NAME, guard=0)
+    (tmp_path / "link").write_text("1\n" * 10)  # 120 Mbit/s
+    log = tmp_path / "up.log"
+    shells = [str(find(EMULATOR)), "delay", "20", str(find(EMULATOR)), "link", "link", "link", f"--uplink-log={log}"]
+    with socket.create_server(("0.0.0.0", 0)) as server:
+        server.settimeout(10)
+        command = [*shells, "--", sys.executable, "-c", SENDER, str(server.getsockname()[1]), NAME]
+        sender = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL)
+        try:
+            receiver, _ = server.accept()
+            receiver.settimeout(10)
+
+            def receive(seconds: float) -> None:
+                until = time.monotonic() + seconds
+                while time.monotonic() < until:
+                    receiver.recv(1 << 16)
+
+            receive(1.5)
+            (before,) = (each for each in living().values() if each.decisions)
+            policies.canary(NAME, 0)
+            receive(0.4)
+            after = living()[before.local]
+        finally:
+            sender.terminate()
+            sender.wait(10)
+            receiver.close()
+    assert before.role == "policy" and before.window_packets > 300 and 5.5 < before.pacing_mbps < 6.5
+    assert after.role == "control" and after.window_packets < 60
+    arrivals = [int(line.split()[0]) for line in log.read_text().splitlines() if line[:1].isdigit() and " + " in line]
+    burst = max(sum(1 for each in arrivals if at <= each < at + 5) for at in range(max(arrivals)))
+    assert burst <= 40, "packets that leave within 5 ms: about those of an RTT at the most"
 
 
 def test_records_of_cubic_end_with_the_policy_beside_them_too() -> None:
@@ -272,7 +368,7 @@ def test_connections_are_lines_and_metrics(capsys: pytest.CaptureFixture[str], m
     servers[0].shutdown()
     thread.join(10)
     # What has ended is told once.
-    reader = follow(NAME, 0.01)
+    reader = follow(policies, NAME, 0.01)
     assert [each.ended for each in next(reader)] == ["closed"] and next(reader) == []
 
 

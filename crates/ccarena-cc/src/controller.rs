@@ -200,8 +200,11 @@ pub trait Extrapolated {
     fn extrapolation(&self, now: Time) -> Extrapolation;
 
     /// The datapath that runs CUBIC for the controller ([`Extrapolation::cubic`]) has reached `window`, or heads for it
-    /// in recovery. The controller takes over this window; only its own actions change it from here.
-    fn adopt_window(&mut self, _window: Bytes) {}
+    /// in recovery; or the scheme in whose shadow the controller decides has. The controller goes on from this window.
+    /// Returns false if it cannot.
+    fn adopt_window(&mut self, _window: Bytes) -> bool {
+        false
+    }
 }
 
 /// Movement of the window between the reports of a datapath that reports only now and then.

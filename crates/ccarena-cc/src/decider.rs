@@ -120,6 +120,17 @@ impl Outside {
     }
 }
 
+/// The last observation of a policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Outside the box of its guard, or without one the range of training.
+    pub outside: bool,
+    /// An entry was clipped.
+    pub clamped: bool,
+    /// A guard counts it: it was outside, or if neither box nor range is known it was clipped.
+    pub trips: bool,
+}
+
 /// An action for each category that a column of the report holds.
 #[derive(Clone, Debug)]
 pub struct Table {
@@ -403,6 +414,14 @@ impl Decider {
     #[must_use]
     pub fn was_tripped(&self) -> Option<bool> {
         if let Self::Policy(policy) = self { policy.was_tripped } else { None }
+    }
+
+    /// Returns what the policy's last observation was; nothing special without a policy.
+    #[must_use]
+    pub fn seen(&self) -> Seen {
+        let Self::Policy(of) = self else { return Seen::default() };
+        let (limits, clamped) = (of.was_tripped.or(of.was_outside), of.policy.clips(&of.observation));
+        Seen { outside: limits.unwrap_or(false), clamped, trips: limits.unwrap_or(clamped) }
     }
 
     /// Decides for `learned` at `now` and puts the action in force. False if that is up to a program outside of the run.

@@ -12,11 +12,15 @@
 mod host;
 #[cfg(feature = "policies")]
 mod learner;
+#[cfg(feature = "policies")]
+mod operated;
 #[cfg(test)]
 #[cfg(feature = "policies")]
 mod tests;
 
 pub use self::host::{Host, Lacking, Need};
+#[cfg(feature = "policies")]
+pub use self::operated::{Fallback, Tally};
 use crate::build_error::BuildError;
 use crate::controller::{Controller, FlowSetting, TransportNeeds};
 use crate::events::{AckInfo, LossInfo, SentInfo};
@@ -69,6 +73,13 @@ pub enum Refused {
     /// A host that does not report what the controller needs.
     #[error(transparent)]
     Lacking(#[from] Lacking),
+    /// A policy whose base has no window that it could take over from the scheme that acts.
+    #[cfg(feature = "policies")]
+    #[error(
+        "the policy's base cannot start from another scheme's window, so that a shadow has nothing to compare: give the \
+         policy a small share of connections instead"
+    )]
+    Shadow,
 }
 
 /// A controller and its decider. It can be sent to another thread, and one thread at a time uses it.
@@ -78,6 +89,8 @@ pub struct Flow {
     tracks: bool,
     #[cfg(feature = "policies")]
     learner: learner::Learner,
+    #[cfg(feature = "policies")]
+    operated: Option<Box<operated::Operated>>,
 }
 
 impl std::fmt::Debug for Flow {
@@ -121,6 +134,8 @@ impl Flow {
             tracks,
             #[cfg(feature = "policies")]
             learner: learner::Learner::default(),
+            #[cfg(feature = "policies")]
+            operated: None,
         }
     }
 
@@ -139,14 +154,26 @@ impl Flow {
         Ok(Self::of(controller))
     }
 
+    /// Runs `event` for the controller, and for the policy in its shadow.
+    #[inline]
+    fn each(&mut self, event: impl Fn(&mut dyn Controller)) {
+        event(self.controller.as_mut());
+        #[cfg(feature = "policies")]
+        self.in_shadow(|policy| event(policy.controller.as_mut()));
+    }
+
     /// A packet leaves. Report every packet if the controller [needs](Self::needs) it or
     /// [tracks packets](Self::tracks_packets), else at least the first one after silence.
     pub fn on_sent(&mut self, sent: &SentInfo) {
-        self.controller.on_sent(sent);
+        self.each(|controller| controller.on_sent(sent));
     }
 
     /// An acknowledgement has been booked.
     pub fn on_ack(&mut self, ack: &AckInfo) {
+        #[cfg(feature = "policies")]
+        if self.operated.is_some() {
+            return self.on_operated_ack(ack);
+        }
         self.controller.on_ack(ack);
         #[cfg(feature = "policies")]
         self.learner.ask(self.controller.as_mut(), ack.now);
@@ -154,63 +181,78 @@ impl Flow {
 
     /// Packets have been marked lost, or a congestion mark has come.
     pub fn on_loss(&mut self, loss: &LossInfo) {
-        self.controller.on_loss(loss);
+        self.each(|controller| controller.on_loss(loss));
     }
 
     /// The retransmission timer has expired; everything in flight counts as lost.
     pub fn on_timeout(&mut self, loss: &LossInfo) {
-        self.controller.on_timeout(loss);
+        self.each(|controller| controller.on_timeout(loss));
     }
 
     /// The last loss was spurious: the packets have arrived.
     pub fn on_spurious_loss(&mut self, now: Time) {
-        self.controller.on_spurious_loss(now);
+        self.each(|controller| controller.on_spurious_loss(now));
     }
 
     /// Recovery, fast or after a timeout, has ended.
     pub fn on_recovery_end(&mut self, now: Time, in_flight: Bytes) {
-        self.controller.on_recovery_end(now, in_flight);
+        self.each(|controller| controller.on_recovery_end(now, in_flight));
     }
 
     /// Sending restarts after `idle` with nothing in flight, `rto` being the retransmission timeout.
     pub fn on_idle_restart(&mut self, now: Time, idle: Dur, rto: Dur) {
-        self.controller.on_idle_restart(now, idle, rto);
+        self.each(|controller| controller.on_idle_restart(now, idle, rto));
     }
 
     /// Transmission `number` has arrived.
     pub fn on_packet_acked(&mut self, number: u64) {
-        if let Some(packets) = self.controller.packet_tracker() {
-            packets.on_packet_acked(number);
-        }
+        self.each(|controller| {
+            if let Some(packets) = controller.packet_tracker() {
+                packets.on_packet_acked(number);
+            }
+        });
     }
 
     /// Transmission `number` counts as lost.
     pub fn on_packet_lost(&mut self, number: u64) {
-        if let Some(packets) = self.controller.packet_tracker() {
-            packets.on_packet_lost(number);
-        }
+        self.each(|controller| {
+            if let Some(packets) = controller.packet_tracker() {
+                packets.on_packet_lost(number);
+            }
+        });
     }
 
     /// Runs the timer if it is due at `now`, and returns whether it was.
     pub fn on_timer(&mut self, now: Time) -> bool {
-        let due = self.controller.next_timer() <= now;
+        let due = self.next_timer() <= now;
         if due {
-            self.controller.on_timer(now);
+            self.each(|controller| {
+                if controller.next_timer() <= now {
+                    controller.on_timer(now);
+                }
+            });
             #[cfg(feature = "policies")]
-            self.learner.ask(self.controller.as_mut(), now);
+            if self.operated.is_some() {
+                self.ask_operated(now, None, self.window());
+            } else {
+                self.learner.ask(self.controller.as_mut(), now);
+            }
         }
         due
     }
 
     /// Puts a setting of the application in force.
     pub fn set(&mut self, setting: FlowSetting) {
-        setting.apply(self.controller.as_mut());
+        self.each(|controller| setting.apply(controller));
     }
 
     /// Returns when [`on_timer`](Self::on_timer) is due; [`Time::NEVER`] if it is not.
     #[must_use]
     pub fn next_timer(&self) -> Time {
-        self.controller.next_timer()
+        let next = self.controller.next_timer();
+        #[cfg(feature = "policies")]
+        let next = self.shadow().map_or(next, |policy| next.min(policy.controller.next_timer()));
+        next
     }
 
     /// Returns the bytes that may be in flight: at least one segment, or zero if the controller has
@@ -247,7 +289,10 @@ impl Flow {
     /// Returns the header that a packet leaves with for routers to change; none for schemes that ask routers for nothing.
     #[must_use]
     pub fn request(&self) -> Option<Signal> {
-        self.controller.router_assisted().map(|routers| routers.request())
+        let request = self.controller.router_assisted().map(|routers| routers.request());
+        #[cfg(feature = "policies")]
+        let request = request.or_else(|| self.shadow().and_then(Self::request));
+        request
     }
 
     /// Returns the controller's needs, which stay the same.

@@ -20,6 +20,7 @@ pub mod feedback;
 pub mod flow;
 #[cfg(feature = "policies")]
 pub mod learned;
+pub mod operation;
 pub mod packet_flow;
 pub mod param;
 #[cfg(feature = "policies")]

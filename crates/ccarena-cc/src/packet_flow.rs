@@ -28,6 +28,10 @@ pub struct Counts {
     pub sent_packets: u64,
     /// Number of lost packets among these.
     pub lost_packets: u64,
+    /// Bytes of the packets that were sent.
+    pub sent_bytes: u64,
+    /// Bytes of the packets that were lost.
+    pub lost_bytes: u64,
     /// Times of persistent congestion.
     pub timeouts: u64,
     /// Reductions for ECN echoes.
@@ -83,6 +87,11 @@ pub struct PacketFlow {
     rtt_latest: Dur,
     signal: Signal,
     counts: Counts,
+    /// The flow has not seen a packet leave.
+    fresh: bool,
+    /// Time with something in flight, and since when something is.
+    busy: Dur,
+    busy_since: Option<Time>,
 }
 
 impl PacketFlow {
@@ -107,6 +116,9 @@ impl PacketFlow {
             rtt_latest: Dur::ZERO,
             signal: Signal::None,
             counts: Counts::default(),
+            fresh: true,
+            busy: Dur::ZERO,
+            busy_since: None,
         };
         packet_flow.take_over(Time::ZERO);
         packet_flow
@@ -120,6 +132,7 @@ impl PacketFlow {
 
     fn take_over(&mut self, now: Time) {
         self.every_packet = self.flow.needs().every_segment || self.flow.tracks_packets();
+        self.fresh = true;
         self.read(now);
     }
 
@@ -141,11 +154,14 @@ impl PacketFlow {
             return false;
         }
         self.counts.sent_packets += 1;
+        self.counts.sent_bytes += bytes;
+        self.busy_since.get_or_insert(now);
         if prior == 0 && self.last_sent > Time::ZERO {
             let rto = self.srtt * 2 + Dur::from_millis(25);
             self.flow.on_idle_restart(now, now.since(self.last_sent), rto);
         }
-        if self.every_packet || prior == 0 {
+        // A flow that takes over in the middle begins with a packet, too.
+        if std::mem::take(&mut self.fresh) || self.every_packet || prior == 0 {
             self.flow.on_sent(&SentInfo {
                 now,
                 bytes: Bytes(bytes),
@@ -282,6 +298,10 @@ impl PacketFlow {
         let before = std::mem::replace(&mut self.srtt, srtt);
         let latest =
             (before > Dur::ZERO).then(|| Dur(srtt.0.saturating_mul(8).saturating_sub(before.0.saturating_mul(7))));
+        if self.packets.in_flight == 0 {
+            self.busy = self.busy(now);
+            self.busy_since = None;
+        }
         let mut news = std::mem::take(&mut self.news);
         let something = news.acked_packets > 0 || news.lost_packets > 0 || news.marked > 0 || news.spurious;
         if something {
@@ -377,6 +397,7 @@ impl PacketFlow {
             snd_nxt: self.packets.sent,
         };
         self.counts.lost_packets += u64::from(news.lost_packets);
+        self.counts.lost_bytes += news.lost;
         if news.persistent {
             self.counts.timeouts += 1;
             self.recovery = Some((now, RecoveryState::Loss));
@@ -437,6 +458,12 @@ impl PacketFlow {
     #[must_use]
     pub fn due(&self) -> Time {
         self.pacer.due()
+    }
+
+    /// Returns the time until `now` in which packets were in flight.
+    #[must_use]
+    pub fn busy(&self, now: Time) -> Dur {
+        self.busy + self.busy_since.map_or(Dur::ZERO, |since| now.since(since))
     }
 
     /// Returns the bytes on their way.

@@ -154,8 +154,8 @@ pub enum KernelError {
     #[error("share {0}; expected a number from 0 to 1: the part of connections that gets the policy")]
     Share(f64),
     /// Remote addresses that cannot be read.
-    #[error("{0:?} is no prefix of addresses; expected one such as 10.0.0.0/8 or 2001:db8::/32")]
-    Prefix(String),
+    #[error(transparent)]
+    Prefix(#[from] ccarena_cc::operation::NoPrefix),
     /// Missing cgroup.
     #[error("{0} is no folder of a cgroup2 file system; expected one, as /sys/fs/cgroup/system.slice")]
     NoCgroup(PathBuf),

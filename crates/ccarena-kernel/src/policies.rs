@@ -59,7 +59,7 @@ pub struct LoadOptions {
     pub option: TcpOption,
     /// The policy decides, and CUBIC acts.
     pub shadow: bool,
-    /// Number for [`Operation::guard`]; none takes [`operation::GUARD`], or for a loaded name what is in force.
+    /// Number for [`Operation::guard`]; none takes [`GUARD`](ccarena_cc::operation::GUARD), or for a loaded name what is in force.
     pub guard: Option<u32>,
 }
 
@@ -236,19 +236,19 @@ pub fn rollback(name: &str) -> Result<Loaded, KernelError> {
     loaded(&folder)
 }
 
-/// The connections of the policy called `name` that live, and those that have ended after record number `after`.
+/// The policy called `name`, its connections that live, and those that have ended after record number `after`.
 ///
 /// # Errors
 /// If it is not loaded, or its maps cannot be read.
-pub fn connections(name: &str, after: u64) -> Result<Vec<Connection>, KernelError> {
+pub fn connections(name: &str, after: u64) -> Result<(Loaded, Vec<Connection>), KernelError> {
     checks::root()?;
     let folder = folder_of(name)?;
-    loaded(&folder)?;
+    let loaded = loaded(&folder)?;
     let list = Link::open(folder.join(CONNECTIONS))
         .map_err(|e| KernelError::Attach { name: "the list of connections".into(), reason: e.to_string() })?;
     let mut found = operation::ended(&open(&folder, ENDED)?, &open(&folder, COUNTS)?, after)?;
     found.extend(operation::living(&list)?);
-    Ok(found)
+    Ok((loaded, found))
 }
 
 /// Everything that is loaded, by name.

@@ -5,11 +5,12 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use ccarena_cc::bounded::{self, LARGEST_POLICY_BYTES};
+use ccarena_cc::operation::{Ending, Role};
 use ccarena_cc::policy::Policy;
 use ccarena_cc::policy::kernel::{self, ImageOptions};
 use ccarena_cc::{Config, Rate};
 use ccarena_kernel::TcpOption;
-use ccarena_kernel::policies::operation::{ENDINGS, ROLES, address};
+use ccarena_kernel::policies::operation::address;
 use ccarena_kernel::policies::replay::Replay;
 use ccarena_kernel::policies::{self, CASES, Connection, LoadOptions, Loaded, ZONES};
 use ccarena_kernel::traffic::{HEADER_BYTES, OPTION_BYTES};
@@ -163,20 +164,23 @@ pub fn connections(words: &[&str]) -> Done {
         _ => return Err(Failure::Usage("connections: expected the name of a policy, and --after RECORD".into())),
     };
     let mut out = io::stdout().lock();
-    for connection in policies::connections(name, after).map_err(failed)? {
-        writeln!(out, "{}", line(&connection)).map_err(failed)?;
+    let (loaded, found) = policies::connections(name, after).map_err(failed)?;
+    for connection in found {
+        writeln!(out, "{}", line(&connection, &loaded)).map_err(failed)?;
     }
     Ok(())
 }
 
-fn line(c: &Connection) -> Value {
+fn line(c: &Connection, loaded: &Loaded) -> Value {
     json!({
         "record": c.record,
         "connection": c.id,
         "cookie": c.cookie,
-        "role": ROLES.get(c.role as usize),
-        "ended": ENDINGS.get(c.ended as usize),
+        "role": Role::NAMES.get(c.role as usize),
+        "ended": Ending::NAMES.get(c.ended as usize),
         "generation": c.generation,
+        // The kernel keeps the numbers of policies that are gone, not their digests.
+        "sha256": (c.generation == loaded.about.generation).then_some(&loaded.about.digest),
         "local": SocketAddr::new(address(&c.local_address), c.local_port).to_string(),
         "remote": SocketAddr::new(address(&c.remote_address), c.remote_port).to_string(),
         "begun_ns": c.begun_ns,
@@ -229,6 +233,7 @@ fn shown(loaded: &Loaded) -> Value {
         "policy": loaded.about.label,
         "sha256": loaded.about.digest,
         "before": loaded.before,
+        "fallback": "cubic",
         "shadow": loaded.operation.shadow != 0,
         "share": loaded.operation.chosen(),
         "cgroup": loaded.operation.cgroup,

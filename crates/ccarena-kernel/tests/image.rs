@@ -1,7 +1,7 @@
 //! `ccarena_image.h` and `ccarena_cc::policy::kernel` lay an image out alike, and name the same parts.
 #![allow(clippy::unwrap_used, reason = "a test that fails panics; clippy.toml exempts test functions, not helpers")]
 
-#[path = "common/untrained.rs"]
+#[path = "../../ccarena-cc/tests/common/untrained.rs"]
 mod common;
 
 use std::env;

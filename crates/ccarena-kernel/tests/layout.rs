@@ -8,8 +8,8 @@ use std::mem::offset_of;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use ccarena_cc::operation::{Ending, RECORDS, Role};
 use ccarena_kernel::intf::*;
-use ccarena_kernel::policies::operation::{ENDINGS, RECORDS, ROLES};
 use ccarena_kernel::policies::{Connection, Operation, Stats};
 
 const HEAD: &str = "#include <stdbool.h>
@@ -66,10 +66,10 @@ fn c_and_rust_agree() {
     assert_struct!(c, "stats" = Stats: opened closed periods decisions ns ns_most beyond outside unreported held missed
         handed_back compared agreed cases zones);
     writeln!(c, "_Static_assert(ENDED_RECORDS == {RECORDS}, \"records\");").unwrap();
-    for (number, name) in ROLES.iter().enumerate() {
+    for (number, name) in Role::NAMES.iter().enumerate() {
         writeln!(c, "_Static_assert(ROLE_{} == {number}, \"{name}\");", name.to_uppercase()).unwrap();
     }
-    for (number, name) in ENDINGS.iter().enumerate() {
+    for (number, name) in Ending::NAMES.iter().enumerate() {
         let name = name.unwrap_or("not");
         writeln!(c, "_Static_assert(ENDED_{} == {number}, \"{name}\");", name.to_uppercase()).unwrap();
     }

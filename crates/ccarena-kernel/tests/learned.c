@@ -42,7 +42,7 @@ static void decide(const struct measured *m, s64 action)
 								   learned.history[ring_place(&learned, column, k)]));
 		}
 	act(&learned, &image, action);
-	printf(" %llu %llu\n", (unsigned long long)(learned.window >> (WINDOW_BITS - RAW_BITS)),
+	printf(" %llu %llu\n", (unsigned long long)(window_now(&learned) >> (WINDOW_BITS - RAW_BITS)),
 	       (unsigned long long)learned_pacing(&learned));
 }
 

@@ -6,7 +6,7 @@
     reason = "a test that fails panics; clippy.toml exempts test functions, not helpers"
 )]
 
-#[path = "common/untrained.rs"]
+#[path = "../../ccarena-cc/tests/common/untrained.rs"]
 mod common;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -429,8 +429,22 @@ fn every_actuator_moves_the_same() {
         ),
         ("away", json!({"kind": "window_factor", "delta": 0.05, "rounding": 3}), json!("none")),
         ("up", json!({"kind": "window_factor", "delta": 0.04, "rounding": 2}), json!("acct")),
+        ("cap", json!({"kind": "cap", "bounds": [0.05, 1]}), json!("acct")),
     ] {
         check_spec(name, &spec(&clock, 1, &signals, &act, &base), 40);
+    }
+}
+
+#[test]
+fn the_pacing_gain_of_an_action_holds_over_every_base() {
+    let (clock, signals) =
+        (json!({"kind": "fixed", "period_ms": 20}), json!(["cwnd_packets", "rate_mbps", "last_action", "rtt_ratio"]));
+    for base in ["acct", "cubic", "none"] {
+        let text = spec(&clock, 1, &signals, &json!({"kind": "pacing_gain", "bounds": [0.5, 2]}), &json!(base));
+        let decisions = compare(&untrained(&text, 7, &Value::Null), "gain", &BTreeMap::new(), 40);
+        let paced = |d: &Decision| d.pacing / (d.observation[0] * MSS as f64);
+        let (least, most) = decisions.iter().skip(5).map(paced).fold((f64::MAX, 0.0), |(a, b), x| (x.min(a), x.max(b)));
+        assert!(most > 1.5 * least, "{base}: {least} to {most}");
     }
 }
 

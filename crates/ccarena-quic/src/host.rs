@@ -86,7 +86,7 @@ pub trait Peer {
 }
 
 /// Decides about a connection that a client asks for: its configuration, steering and application, or nothing.
-pub type Accept<P> = Box<dyn FnMut(SocketAddr) -> Option<(Arc<ServerConfig>, Steering, P)> + Send>;
+pub type Accept<P> = Box<dyn FnMut(&Incoming) -> Option<(Arc<ServerConfig>, Steering, P)> + Send>;
 
 struct Held<P> {
     stack: Connection,
@@ -308,7 +308,7 @@ impl<P: Peer> Host<P> {
 
     fn admit(&mut self, incoming: Incoming, instant: Instant, payload: &[u8]) {
         self.buffer.clear();
-        let asked = self.accept.as_mut().and_then(|accept| accept(incoming.remote_address()));
+        let asked = self.accept.as_mut().and_then(|accept| accept(&incoming));
         let Some((config, steering, mut peer)) = asked else {
             let transmit = self.endpoint.refuse(incoming, &mut self.buffer);
             self.udp.send(&transmit, &self.buffer);

@@ -6,11 +6,13 @@
 
 pub mod agenda;
 pub mod clock;
+pub mod control;
 pub mod decide;
 pub mod get;
 pub mod host;
 pub mod metrics;
 pub mod offer;
+pub mod operate;
 pub mod qlog;
 pub mod remote;
 pub mod request;

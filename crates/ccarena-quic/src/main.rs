@@ -25,6 +25,7 @@ usage: ccarena-quic run
        ccarena-quic serve [--listen ADDRESS:PORT] [--policy NAME=FILE]... [--scheme NAME | --default-policy NAME]
                           [--param NAME=VALUE]... [--requirement MIN:MAX] [--weight W] [--fixed]
                           [--ack-every N] [--mtu BYTES] [--interval-s S] [--qlog DIR]
+                          [--control SOCKET] [--fallback NAME] [--shadow] [--guard N]
        ccarena-quic get ADDRESS:PORT [--connections N] [--scheme NAME]... [--policy NAME]... [--param NAME=VALUE]...
                         [--requirement MIN:MAX]... [--weight W]... [--desired-mbps R]... [--bytes N]...
                         [--change AT_S[/CONNECTION]:requirement=MIN:MAX|weight=W|desired-mbps=R]...
@@ -34,7 +35,8 @@ usage: ccarena-quic run
 run      runs a scenario over the emulator, or to another machine (\"remote\" of the request): request on standard
          input, frames on standard output; the end of the input ends the run
 decide   lets a policy decide on recorded observations, which come on standard input
-serve    sends data to clients, each with the congestion control that it asks for, until SIGINT or SIGTERM; prints
+serve    sends data to clients, each with the congestion control that it asks for, until SIGINT or SIGTERM; takes an
+         operator's commands at the socket of --control; prints
          where it listens and its key's fingerprint, and with --interval-s a line of JSON per connection and interval
 get      gets data over several connections, each with its own scheme, requirement or weight: an option that is given
          several times is for one connection after the other, the last one for all further ones; without --bytes data
@@ -170,8 +172,20 @@ fn serve_data(words: &[&str]) -> Done {
         settings: Settings::default(),
         interval: None,
         qlog: None,
+        control: None,
     };
-    for (name, value) in pairs(words, &["--fixed"])? {
+    // They count for all policies, wherever they stand.
+    let words_of = pairs(words, &["--fixed", "--shadow"])?;
+    for (name, value) in &words_of {
+        match *name {
+            "--shadow" => options.offer.operation.shadow = true,
+            "--guard" => {
+                options.offer.operation.guard = u32::try_from(whole(name, value, 0, u32::MAX.into())?).unwrap_or(0)
+            }
+            _ => {}
+        }
+    }
+    for (name, value) in words_of {
         let default = &mut options.offer.default;
         match name {
             "--listen" => options.listen = address(name, value)?,
@@ -192,6 +206,9 @@ fn serve_data(words: &[&str]) -> Done {
             "--mtu" => options.settings.mtu = mtu(value)?,
             "--interval-s" => options.interval = Some(Dur::from_secs_f64(number(name, value)?)),
             "--qlog" => options.qlog = Some(value.into()),
+            "--control" => options.control = Some(value.into()),
+            "--fallback" => options.offer.fallback = Some(value.into()),
+            "--shadow" | "--guard" => {}
             other => return Err(Failure::Usage(format!("serve: unknown option {other}"))),
         }
     }

@@ -15,6 +15,8 @@ use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use ccarena_cc::flow::Tally;
+use ccarena_cc::operation::Role;
 use ccarena_cc::packet_flow::{Counts, PacketFlow};
 use ccarena_cc::{BuildError, Config, Controller, Decider, Dur, Flow, FlowSetting, Outside, Signal, Time, registry};
 use ccarena_net::tcp_option;
@@ -54,6 +56,10 @@ pub struct Totals {
     pub decisions: u64,
     /// Decisions on what its policy did not see in training.
     pub outside: Outside,
+    /// Counts of a policy that an operator runs.
+    pub tally: Tally,
+    /// Time with packets in flight.
+    pub busy: Dur,
     /// Reports, row by row, if they are kept.
     pub reports: Vec<f32>,
     /// Reason why the controller has given up, if it has.
@@ -140,13 +146,23 @@ impl Steering {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `driver` takes over, as if the connection began now.
-    pub fn replace(&self, driver: Driver) {
+    /// The flow that `next` makes of the present one, its smoothed RTT and the time takes over.
+    ///
+    /// # Errors
+    /// As `next`: then nothing changes.
+    pub fn pass<E>(&self, next: impl FnOnce(&Flow, Dur, Time) -> Result<Flow, E>) -> Result<(), E> {
         let mut state = self.state();
         let now = state.now;
-        let (flow, settings) = driver.begin(now);
-        state.settings = settings;
+        let flow = next(state.flow.flow(), state.flow.rtt().0, now)?;
+        state.settings.clear();
         state.flow.replace(flow, now);
+        Ok(())
+    }
+
+    /// Returns who moves the window of a connection that an operator runs a policy on; none for others.
+    #[must_use]
+    pub fn role(&self) -> Option<Role> {
+        self.state().flow.flow().role()
     }
 
     /// The handshake is over at `now`: what is sent from now on is the controller's.
@@ -234,6 +250,8 @@ impl Steering {
             counts: state.flow.counts(),
             decisions: flow.decisions(),
             outside: flow.outside(),
+            tally: flow.tally(),
+            busy: state.flow.busy(state.now),
             reports: flow.reports().to_vec(),
             failure: flow.failure().map(Into::into),
         }

@@ -66,6 +66,7 @@ impl Server {
                 settings: Settings::default(),
                 interval: Some(Dur::from_millis(50)),
                 qlog: None,
+                control: None,
             };
             serve::serve(options, &mut Lines(sender, Vec::new()), &[stopped.as_raw_fd()]).unwrap();
         });

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{Flow, Host, Need, Refused};
 use crate::controller::Controller;
 use crate::decider::{BindError, Decider, Outside, trained_params};
+use crate::learned::LearnedController;
 use crate::learned::monitor::Parts;
 use crate::policy::Policy;
 use crate::scheme::Config;
@@ -54,14 +55,19 @@ const fn part(need: Need) -> Option<Parts> {
 }
 
 impl Learner {
-    /// Has a decision made if one is due.
+    /// Has a decision made if one is due, and returns whether it was.
     #[inline]
-    pub(super) fn ask(&mut self, controller: &mut dyn Controller, now: Time) {
-        let Some(decider) = &mut self.decider else { return };
-        let Some(learned) = controller.learned() else { return };
-        if !learned.take_decision() {
-            return;
+    pub(super) fn ask(&mut self, controller: &mut dyn Controller, now: Time) -> bool {
+        let due = self.decider.is_some() && controller.learned().is_some_and(LearnedController::take_decision);
+        if due {
+            self.decide(controller, now);
         }
+        due
+    }
+
+    /// Has a decision made.
+    pub(super) fn decide(&mut self, controller: &mut dyn Controller, now: Time) {
+        let (Some(decider), Some(learned)) = (&mut self.decider, controller.learned()) else { return };
         self.decisions += 1;
         if let Some(Reports { row, rows }) = &mut self.reports {
             learned.report(row);
@@ -69,6 +75,15 @@ impl Learner {
         }
         decider.decide(learned, now);
         self.outside.count(decider);
+    }
+
+    pub(super) fn decider(&self) -> Option<&Decider> {
+        self.decider.as_ref()
+    }
+
+    /// Nobody decides from now on.
+    pub(super) fn leave(&mut self) {
+        self.decider = None;
     }
 }
 
@@ -113,6 +128,6 @@ impl Flow {
     /// Returns the decider of a learned scheme.
     #[must_use]
     pub fn decider(&self) -> Option<&Decider> {
-        self.learner.decider.as_ref()
+        self.learner.decider()
     }
 }

@@ -392,8 +392,8 @@ impl<B: Base> Extrapolated for Composed<B> {
         Extrapolation { report: timed.then(|| chosen(self.length) / 4), ..steps }
     }
 
-    fn adopt_window(&mut self, window: Bytes) {
-        self.base.adopt_window(window);
+    fn adopt_window(&mut self, window: Bytes) -> bool {
+        self.base.adopt_window(window)
     }
 }
 

@@ -27,7 +27,7 @@ use crate::types::Rate;
 pub const HEADER: &str = include_str!("kernel/ccarena_image.h");
 
 /// Version of the layout: another number in a file means that another version exported it.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 const MAGIC: u64 = u64::from_le_bytes(*b"CCCAIMA\0");
 
 /// Length of the image's array of columns, `IMAGE_COLUMNS`.

@@ -114,6 +114,12 @@ impl Policy {
         self.guard.as_ref()
     }
 
+    /// Returns whether an entry of the raw `observation` is clipped, or no number.
+    #[must_use]
+    pub fn clips(&self, observation: &[f32]) -> bool {
+        self.normalisation.clips(observation)
+    }
+
     /// The network, from the normalised observation on.
     #[must_use]
     pub fn graph(&self) -> &Graph {
@@ -245,6 +251,14 @@ impl Normalisation {
             *out = x.max(low).min(high);
         }
         Ok(())
+    }
+}
+
+impl Normalisation {
+    fn clips(&self, observation: &[f32]) -> bool {
+        let ranges = self.low.iter().zip(&self.high);
+        let scaled = observation.iter().zip(&self.offset).zip(&self.scale).map(|((x, offset), s)| (x - offset) * s);
+        !scaled.zip(ranges).all(|(x, (low, high))| x >= *low && x <= *high)
     }
 }
 

@@ -71,6 +71,17 @@ static FIXED_INLINE u64 wished_window(struct learned *learned, const struct imag
 	return value > 0 ? (u64)value << (WINDOW_BITS - RAW_BITS) : 0;
 }
 
+/* The window is at most so many times the highest throughput by the smallest RTT, once there is one. */
+static FIXED_INLINE void set_cap(struct learned *learned, s64 value)
+{
+	u64 bytes = scaled(learned->throughput_max, learned->rtt_min_ns, 1000000000);
+
+	if (!bytes)
+		return;
+	bytes = scaled(bytes, value > 0 ? value : 0, 1ull << (RAW_BITS - 4));
+	learned->cap = max64(scaled(bytes, 1ull << (WINDOW_BITS - 4), max64(learned->mss, 1)), SMALLEST_WINDOW * WINDOW_ONE);
+}
+
 /* Puts an action in force. With CUBIC as the base `learned->window` is a wish, which the caller carries out. Whether it was
  * held back. */
 FIXED_FUNCTION u32 act(struct learned *learned FIXED_NONNULL, const struct image *image FIXED_NONNULL, s64 value)
@@ -80,6 +91,17 @@ FIXED_FUNCTION u32 act(struct learned *learned FIXED_NONNULL, const struct image
 	if (image->actuator == ACT_ALPHA) {
 		learned->action = value;
 		learned->alpha = value > 0 ? value : 0;
+		return false;
+	}
+	if (image->actuator == ACT_PACING_GAIN) {
+		learned->action = value;
+		learned->pacing_gain = value > 0 ? value : 0;
+		learned->geared = 1;
+		return false;
+	}
+	if (image->actuator == ACT_CAP) {
+		learned->action = value;
+		set_cap(learned, value);
 		return false;
 	}
 	if (image->by_rate)

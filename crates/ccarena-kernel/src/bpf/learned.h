@@ -108,7 +108,8 @@ struct learned {
 	u32 by_rate;
 	u32 lined;
 	u32 by_ack;
-	u32 unused_now;
+	u32 geared; /* an action has set the pacing gain, which then holds whatever the base says */
+	u64 cap;	 /* of ACT_CAP: most of the window */
 	u64 window_rtts; /* of BASE_NONE by rate, and the bounds of its rate */
 	u64 rate_least;
 	u64 rate_most;
@@ -128,7 +129,8 @@ struct learned {
 	u64 ends_ns;
 	struct reasoner reasoner; /* CLOCK_FIXED has its length in it */
 	u8 begun;
-	u8 unused[7];
+	u8 timed; /* periods end by a timer */
+	u8 unused[6];
 
 	/* The base. */
 	u64 window;
@@ -162,12 +164,19 @@ static FIXED_INLINE u64 round_trips(const struct learned *learned, s64 count)
 	return max64(scaled(count > 0 ? count : 0, rtt_or_initial(learned), RAW_ONE), 1);
 }
 
-/* The window in whole segments, at least one. */
+/* The base's window, which an action may bound. */
+static FIXED_INLINE u64 window_now(const struct learned *learned)
+{
+	return min64(learned->window, learned->cap);
+}
+
+/* The same in whole segments, at least one. */
 static FIXED_INLINE u64 whole_window(const struct learned *learned)
 {
 	bool nearest = learned->base == BASE_NONE && !learned->by_rate;
+	u64 whole = (learned->window + (nearest ? WINDOW_ONE / 2 : 0)) >> WINDOW_BITS;
 
-	return max64((learned->window + (nearest ? WINDOW_ONE / 2 : 0)) >> WINDOW_BITS, 1);
+	return max64(min64(whole, learned->cap >> WINDOW_BITS), 1);
 }
 
 /* The rate, and the window that bounds what a stalled flow has in flight: some RTTs of sending (bases/none.rs). */
@@ -219,7 +228,8 @@ static FIXED_INLINE void learned_begin_period(struct learned *learned, const str
 	if (image->clock == CLOCK_TICKS) {
 		/* The end of the first tick that is more than the period after the present one. */
 		learned->ends_ns = now / tick_ns * tick_ns + (length_ns / tick_ns + 1) * tick_ns;
-	} else if (image->clock == CLOCK_TIMER) {
+	} else if (learned->timed) {
+		length_ns = image->clock == CLOCK_TIMER ? length_ns : learned->reasoner.length_ns;
 		/* What comes late does not delay what is after it, unless a whole period has passed. */
 		learned->ends_ns = (learned->ends_ns + length_ns > now ? learned->ends_ns : now) + length_ns;
 	} else {
@@ -245,6 +255,10 @@ static FIXED_INLINE void learned_take(struct learned *learned, const struct imag
 	learned->by_ack = image->by_ack;
 	learned->header_bytes = image->header_bytes;
 	learned->pacing_gain = o[image->base == BASE_ACCT ? 5 : 3];
+	learned->geared = 0;
+	learned->cap = ~0ull;
+	learned->timed = image->clock == CLOCK_TIMER ||
+			 (image->clock == CLOCK_REASONER && image->clock_options[REASONER_TIMED] >= RAW_ONE / 2);
 	learned->least_window = (u64)o[2] << (WINDOW_BITS - RAW_BITS);
 	learned->window_rtts = o[2];
 	learned->rate_least = scaled(o[0], 1000000, 1ull << (RAW_BITS - RATE_BITS));
@@ -331,7 +345,7 @@ static FIXED_INLINE void learned_time_out(struct learned *learned)
  * after the end, before it counts, does what the timer would have done. */
 static FIXED_INLINE bool learned_timer_due(const struct learned *learned, u64 now)
 {
-	return learned->clock == CLOCK_TIMER && learned->begun && now >= learned->ends_ns;
+	return learned->timed && learned->begun && now >= learned->ends_ns;
 }
 
 /* The first period begins with an ACK that rings, which ends none. */
@@ -342,7 +356,7 @@ static FIXED_INLINE bool learned_waits(const struct learned *learned)
 
 static FIXED_INLINE bool learned_rings(const struct learned *learned, u64 now, u64 snd_una)
 {
-	if (learned->clock == CLOCK_TIMER)
+	if (learned->timed)
 		return false;
 	if (learned->clock == CLOCK_WINDOW)
 		return snd_una >= learned->mark;
@@ -390,7 +404,7 @@ FIXED_FUNCTION u64 learned_pacing(const struct learned *learned FIXED_NONNULL)
 
 	if (learned->by_rate)
 		return max64(learned->rate >> (RATE_BITS + 3), 1);
-	if (!learned->pacing_gain || !learned->srtt_ns || learned->over_budget)
+	if (!learned->pacing_gain || !learned->srtt_ns || (learned->over_budget && !learned->geared))
 		return 0;
 	window = (window >> 8) * learned->mss >> (WINDOW_BITS - 8);
 	return max64(scaled(scaled(window, learned->pacing_gain, RAW_ONE), 1000000000, learned->srtt_ns), 1);

@@ -129,6 +129,26 @@ static __always_inline u32 segments(struct flow *flow)
 	return min64(whole_window(&flow->learned), LARGEST_WINDOW);
 }
 
+/* CUBIC moves a window of its own, of which the socket has no more than the policy's cap. */
+static __always_inline void uncap(struct flow *flow, struct tcp_sock *tp)
+{
+	if (flow->uncapped)
+		tp->snd_cwnd = flow->uncapped;
+	flow->uncapped = 0;
+}
+
+static __always_inline void cap(struct flow *flow, struct tcp_sock *tp, bool reduces)
+{
+	u64 most = flow->learned.cap >> WINDOW_BITS;
+	u32 window = tp->snd_cwnd;
+
+	if (flow->tally.role != ROLE_POLICY || most >= window)
+		return;
+	/* On its way down it is nobody's. */
+	flow->uncapped = reduces ? 0 : window;
+	set_window(tp, most);
+}
+
 /* The window stays as the policy set it, through recovery and timeouts. */
 static __always_inline bool owns_recovery(struct flow *flow)
 {
@@ -225,13 +245,25 @@ static __always_inline u64 rate_of(const struct learned *learned, u64 window)
 static __always_inline void compare(struct flow *flow, u32 running, struct stats *stats)
 {
 	struct learned *learned = &flow->learned;
-	u64 policy = rate_of(learned, learned->window), paced = learned_pacing(learned), agreed = flow->tally.agreed;
+	u64 policy = rate_of(learned, window_now(learned)), paced = learned_pacing(learned), agreed = flow->tally.agreed;
 
 	if (paced && paced < policy)
 		policy = paced;
 	tally_shadow(&flow->tally, policy, rate_of(learned, (u64)running << WINDOW_BITS));
 	__sync_fetch_and_add(&stats->compared, 1);
 	__sync_fetch_and_add(&stats->agreed, flow->tally.agreed - agreed);
+}
+
+/* The segments with which CUBIC goes on where a policy leaves a `window`. One that paces may allow several RTTs of its rate,
+ * which would leave unpaced at once: CUBIC gets what the rate sends in an RTT (crates/ccarena-cc/src/flow/operated.rs). */
+static __always_inline u32 left_of(const struct learned *learned, u32 window)
+{
+	u64 rate = learned_pacing(learned), sent;
+
+	if (!rate)
+		return window;
+	sent = scaled(rate, learned->srtt_ns, 1000000000) / max64(learned->mss, 1);
+	return min64(window, max64(sent, TCP_INIT_CWND));
 }
 
 /* The policy decides for a living connection from now on, which begins its history anew. */
@@ -246,16 +278,21 @@ static __always_inline void take_up(struct flow *flow, struct tcp_sock *tp, stru
 	learned_start(learned, image, now);
 }
 
-/* Another role for a living connection, whose window stays as it is. */
+/* Another role for a living connection, whose window stays as it is, or as `left_of` says. */
 static __noinline int change_role(struct sock *sk, struct flow *flow, u32 role, u32 reason, u64 now)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct image *image = image_now();
 	struct tally *tally = &flow->tally;
 	bool cubic = over_cubic(flow);
+	u32 window = flow->reduces ? tp->snd_ssthresh : tp->snd_cwnd;
 
 	if (!image)
 		return 0;
+	if (tally->role == ROLE_POLICY)
+		window = left_of(&flow->learned, window);
+	flow->uncapped = 0;
+	flow->left = reducing(ca_state(sk));
 	end_record(tally, sk, flow->learned.generation, reason, now);
 	tally->role = role;
 	flow->learned.generation = image->generation;
@@ -263,7 +300,7 @@ static __noinline int change_role(struct sock *sk, struct flow *flow, u32 role, 
 		take_up(flow, tp, image, now);
 	/* A new curve from the present window, without slow start. Where the policy's base is CUBIC, CUBIC just goes on. */
 	if (!cubic && over_cubic(flow))
-		cubic_move(sk, flow->reduces ? tp->snd_ssthresh : tp->snd_cwnd, flow->reduces, true);
+		cubic_move(sk, window, flow->reduces, true);
 	return 0;
 }
 
@@ -347,6 +384,9 @@ static __noinline int end_period(struct sock *sk, struct flow *flow, u64 now)
 		/* From here on CUBIC would move both alike. */
 		if (learned->base == BASE_OVER_CUBIC)
 			compare(flow, before, stats);
+	} else if (over_cubic(flow) && image->actuator == ACT_CAP) {
+		uncap(flow, tp);
+		cap(flow, tp, flow->reduces);
 	} else if (over_cubic(flow)) {
 		if (window != before)
 			cubic_move(sk, window, flow->reduces, window < before);
@@ -377,6 +417,7 @@ static __always_inline void steer(struct sock *sk, struct flow *flow, u32 ack, i
 	struct tcp_sock *tp = tcp_sk(sk);
 	bool reduces = reduces_in(flow, ca_state(sk));
 
+	uncap(flow, tp);
 	if (is_made_up(tp))
 		mend(tp, over_cubic(flow) ? cubic_reduced(tp->prior_cwnd) : segments(flow));
 	/* tcp_end_cwnd_reduction, which leaves this to cong_control. */
@@ -396,6 +437,8 @@ static __always_inline void steer(struct sock *sk, struct flow *flow, u32 ack, i
 			learned_grow(&flow->learned, rs->acked_sacked);
 		set_window(tp, segments(flow));
 	}
+	if (over_cubic(flow))
+		cap(flow, tp, reduces);
 }
 
 /* As the base wants. */
@@ -480,14 +523,21 @@ SEC("struct_ops")
 u32 BPF_PROG(policy_ssthresh, struct sock *sk)
 {
 	struct flow *flow = flow_of(sk);
+	u32 window, threshold;
 
 	if (!flow)
 		return cubictcp_recalc_ssthresh(sk);
 	flow->prr_delivered = 0;
 	flow->undone = 0;
+	flow->left = 0;
 	learned_halve(&flow->learned);
-	if (over_cubic(flow))
-		return cubictcp_recalc_ssthresh(sk);
+	if (over_cubic(flow)) {
+		window = tcp_sk(sk)->snd_cwnd;
+		uncap(flow, tcp_sk(sk));
+		threshold = cubictcp_recalc_ssthresh(sk);
+		tcp_sk(sk)->snd_cwnd = window;
+		return threshold;
+	}
 	return segments(flow) < 2 ? 2 : segments(flow);
 }
 
@@ -505,6 +555,7 @@ void BPF_PROG(policy_set_state, struct sock *sk, u8 new_state)
 		return;
 	}
 	flow->reduces = 0;
+	flow->uncapped = 0;
 	learned_time_out(&flow->learned);
 	/* tcp_enter_loss has set the window to one segment. */
 	if (owns_recovery(flow))
@@ -519,6 +570,9 @@ u32 BPF_PROG(policy_undo_cwnd, struct sock *sk)
 	if (!flow)
 		return tcp_reno_undo_cwnd(sk);
 	flow->undone = 1;
+	/* What was before the recovery is the window of a policy that is gone. */
+	if (over_cubic(flow) && flow->left)
+		return tcp_sk(sk)->snd_cwnd;
 	return over_cubic(flow) ? tcp_reno_undo_cwnd(sk) : segments(flow);
 }
 
@@ -547,7 +601,9 @@ void BPF_PROG(policy_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 	halvings = idle_halvings(tp, now - flow->acked_ns);
 	if (!halvings)
 		return;
+	uncap(flow, tp);
 	restart(tp, halvings);
+	cap(flow, tp, false);
 	flow->acked_ns = now;
 }
 

@@ -22,7 +22,8 @@ struct flow {
 	u8 reduces; /* the window is on its way down */
 	u8 undone;
 	u8 paces; /* we have set sk_pacing_status */
-	u8 unused;
+	u8 left; /* the policy was taken away in the present recovery */
+	u32 uncapped; /* CUBIC's own window while the policy's cap is below it; 0: it is not */
 	struct tally tally;
 	struct learned learned;
 	struct measured measured; /* of the last period, as the stack has no room */

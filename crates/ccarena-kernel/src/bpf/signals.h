@@ -21,7 +21,7 @@ static FIXED_INLINE s64 srtt_ratio(const struct learned *learned)
 
 static FIXED_INLINE u32 zone_of(const struct learned *learned, const struct measured *m, u64 budget_ns)
 {
-	bool below = learned->window < m->target, within = m->delay_ns < budget_ns;
+	bool below = window_now(learned) < m->target, within = m->delay_ns < budget_ns;
 
 	return within ? (below ? ZONE_GREEN : ZONE_YELLOW) : (below ? ZONE_BLUE : ZONE_RED);
 }
@@ -33,7 +33,7 @@ static FIXED_INLINE s64 rate_mbps(const struct learned *learned)
 
 	if (learned->by_rate)
 		return scaled(learned->rate, 1ull << (RAW_BITS - RATE_BITS), 1000000);
-	if (!gain || learned->over_budget)
+	if (!gain || (learned->over_budget && !learned->geared))
 		gain = RAW_ONE;
 	return (s64)min64(scaled(scaled(bytes, gain, 1), 8000, learned->srtt_ns), RAW_MOST);
 }
@@ -128,13 +128,13 @@ FIXED_FUNCTION s64 signal_value(const struct learned *learned FIXED_NONNULL, con
 	case SIGNAL_LOSS_MBPS:
 		return ratio(scaled(m->lost_bytes, 8000, 1), m->interval_ns);
 	case SIGNAL_CWND_PACKETS:
-		return learned->window >> (WINDOW_BITS - RAW_BITS);
+		return window_now(learned) >> (WINDOW_BITS - RAW_BITS);
 	case SIGNAL_WINDOW_RATIO:
 		return ratio(scaled(bytes, 1000000, 1), scaled(learned->throughput_max, learned->rtt_min_ns, 1000));
 	case SIGNAL_TWND_PACKETS:
 		return m->target >> 62 ? RAW_MOST : (s64)(m->target >> (WINDOW_BITS - RAW_BITS));
 	case SIGNAL_TARGET_RATIO:
-		return m->target >> 62 ? 0 : ratio(learned->window, m->target);
+		return m->target >> 62 ? 0 : ratio(window_now(learned), m->target);
 	case SIGNAL_ADVERTISED_MBPS:
 		return ratio(learned->advertised_kbps, 1000);
 	case SIGNAL_ZONE:

@@ -427,7 +427,8 @@ fn accept(state: Shared, clock: Clock, server: noq_proto::ServerConfig) -> Accep
         ..Settings::default()
     };
     let mut number = 0;
-    Box::new(move |remote| {
+    Box::new(move |incoming| {
+        let remote = incoming.remote_address();
         let steering = Steering::of_receiver(clock, settings.mtu, None).ok()?;
         let mut config = server.clone();
         config.transport_config(transport::config(&settings, Arc::new(steering.clone())));

@@ -17,7 +17,7 @@ pub const CAP: ActuatorEntry = ActuatorEntry {
     bounds: (0.5, 4.0),
     takes: Takes::Numbers,
     options: &[],
-    kernel: false,
+    kernel: true,
     build: |parts| Box::new(Cap { mss: parts.mss }),
 };
 

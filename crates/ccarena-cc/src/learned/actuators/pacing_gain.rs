@@ -16,7 +16,7 @@ pub const PACING_GAIN: ActuatorEntry = ActuatorEntry {
     bounds: (0.5, 2.0),
     takes: Takes::Numbers,
     options: &[],
-    kernel: false,
+    kernel: true,
     build: |_| Box::new(PacingGain),
 };
 

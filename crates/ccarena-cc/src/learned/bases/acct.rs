@@ -181,6 +181,11 @@ impl Base for Acct {
         Extrapolation { increase: self.alpha, decrease: 0.5, per_window, ..Extrapolation::HOLD }
     }
 
+    fn adopt_window(&mut self, window: Bytes) -> bool {
+        self.cwnd = (window.0 as f64 / self.mss as f64).max(1.0);
+        true
+    }
+
     fn scale_window(&mut self, factor: f64, most: u32) {
         let most = f64::from(most.min(LARGEST_WINDOW)).max(self.cwnd);
         self.cwnd = (self.cwnd * factor).min(most).max(self.min_window);

@@ -111,7 +111,9 @@ pub trait Base: Send + Sync {
     }
 
     /// See [`Extrapolated::adopt_window`](crate::controller::Extrapolated::adopt_window).
-    fn adopt_window(&mut self, _window: Bytes) {}
+    fn adopt_window(&mut self, _window: Bytes) -> bool {
+        false
+    }
 
     /// [`Lever::Window`]: multiplies the window, but lifts it to no more than `most` segments.
     fn scale_window(&mut self, _factor: f64, _most: u32) {}

@@ -143,9 +143,10 @@ impl Base for OverCubic {
         Extrapolation { cubic: self.is_linux.then_some(left.min(Extrapolation::LONGEST)), ..Extrapolation::HOLD }
     }
 
-    fn adopt_window(&mut self, window: Bytes) {
+    fn adopt_window(&mut self, window: Bytes) -> bool {
         self.remote = true;
         self.cubic.set_window(window);
+        true
     }
 
     fn scale_window(&mut self, factor: f64, most: u32) {

@@ -121,6 +121,10 @@ impl<B: Base> Base for Levered<B> {
         Extrapolation::HOLD
     }
 
+    fn adopt_window(&mut self, window: Bytes) -> bool {
+        self.base.adopt_window(window)
+    }
+
     /// Multiplies the window in force, which may be the cap.
     fn scale_window(&mut self, factor: f64, most: u32) {
         let held = self.segments() / self.base.segments().max(1.0);

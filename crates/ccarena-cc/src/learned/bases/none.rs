@@ -122,6 +122,12 @@ impl Base for ByRate {
         TransportNeeds { owns_recovery: true, ..TransportNeeds::WINDOW }
     }
 
+    /// The rate becomes that of the window per RTT.
+    fn adopt_window(&mut self, window: Bytes) -> bool {
+        self.set_rate(window.0 as f64 * 8.0 / initial_rtt(self.srtt).as_secs_f64());
+        true
+    }
+
     fn set_rate(&mut self, bps: f64) {
         self.rate = bps.clamp(self.least, self.most);
     }
@@ -161,6 +167,11 @@ impl Base for ByWindow {
 
     fn transport(&self) -> TransportNeeds {
         TransportNeeds { owns_recovery: true, ..TransportNeeds::WINDOW }
+    }
+
+    fn adopt_window(&mut self, window: Bytes) -> bool {
+        self.segments = (window.0 as f64 / self.mss).clamp(SMALLEST_WINDOW, LARGEST_WINDOW);
+        true
     }
 
     fn scale_window(&mut self, factor: f64, most: u32) {

@@ -6,7 +6,7 @@
 
 #define IMAGE_MAGIC 0x00414d4941434343ull /* "CCCAIMA" */
 /* Of all that this file says: raised by whoever changes any of it. */
-#define IMAGE_VERSION 3
+#define IMAGE_VERSION 4
 
 #define IMAGE_COLUMNS 64
 #define IMAGE_OBSERVATION 256
@@ -37,6 +37,8 @@ enum image_actuator {
 	ACT_WINDOW_OPS,
 	ACT_RATE,
 	ACT_RATE_FACTOR,
+	ACT_PACING_GAIN,
+	ACT_CAP,
 	ACTUATORS,
 };
 enum image_base { BASE_ACCT, BASE_OVER_CUBIC, BASE_NONE, BASES };

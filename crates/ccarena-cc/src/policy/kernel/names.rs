@@ -4,7 +4,7 @@
 pub const CLOCKS: &[&str] = &["window", "fixed", "rtt", "reasoner", "ticks", "timer"];
 /// Names of the actuators, in the order of their numbers in the image.
 pub const ACTUATORS: &[&str] =
-    &["alpha", "window", "window_exp2", "window_factor", "window_ops", "rate", "rate_factor"];
+    &["alpha", "window", "window_exp2", "window_factor", "window_ops", "rate", "rate_factor", "pacing_gain", "cap"];
 /// Names of the bases, in the order of their numbers in the image.
 pub const BASES: &[&str] = &["acct", "cubic", "none"];
 /// Names of the signals, in the order of their numbers in the image.

@@ -10,15 +10,16 @@ import pytest
 
 from bench.swaps import stalls
 from ccarena import cli
-from ccarena.cc_kernel_bridge import connections as telemetry
 from ccarena.cc_kernel_bridge import policies
-from ccarena.cc_kernel_bridge.canary import Report, report
-from ccarena.cc_kernel_bridge.connections import Connection, prometheus
-from ccarena.cc_kernel_bridge.policies import Loaded
 from ccarena.errors import RunnerError
+from ccarena.operation import connections as telemetry
+from ccarena.operation.connections import Connection, prometheus
+from ccarena.operation.loaded import Loaded
+from ccarena.operation.report import Report, report
 
 RECORD: dict[str, Any] = {
-    **{"record": 0, "connection": 1, "cookie": 0, "role": "policy", "ended": None, "generation": 1, "mss": 1448},
+    **{"record": 0, "connection": 1, "cookie": 0, "role": "policy", "ended": None, "generation": 1, "sha256": ""},
+    "mss": 1448,
     **{"local": "127.0.0.1:5000", "remote": "192.0.2.1:80", "begun_ns": 0, "now_ns": 5 * 10**9, "busy_ns": 10**9},
     **{"acked_bytes": 1_000_000, "sent_bytes": 1_000_000, "retransmitted_bytes": 0, "rtt_us": 10_000, "rtt_count": 1},
     **{"rtt_min_us": 10_000, "srtt_us": 10_000, "window_packets": 10, "pacing_bytes_per_s": 0, "decisions": 5},
@@ -26,7 +27,16 @@ RECORD: dict[str, Any] = {
 }
 """A record as the kernel's program prints it: 8 Mbit/s while busy."""
 
-NAMED = {"scheme": "acct", "policy": "acct", "sha256": "", "generation": 1, "share": 1.0, "to": None, "cases": {}}
+NAMED = {
+    "scheme": "acct",
+    "fallback": "cubic",
+    "policy": "acct",
+    "sha256": "",
+    "generation": 1,
+    "share": 1.0,
+    "to": None,
+    "cases": {},
+}
 
 
 def connections(*changes: dict[str, Any]) -> list[Connection]:

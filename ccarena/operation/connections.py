@@ -1,4 +1,4 @@
-"""Telemetry of a policy in the kernel: its connections one by one, and metrics for Prometheus."""
+"""Telemetry of a policy: its connections one by one, and metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from ccarena.cc_kernel_bridge import policies
-from ccarena.cc_kernel_bridge.policies import Loaded
 from ccarena.errors import CcarenaError, MachineError, RunnerError
+from ccarena.operation.loaded import Loaded, Place
 
 __all__ = ["Connection", "connections", "follow", "open_connections", "prometheus", "serve_text"]
 
@@ -23,17 +22,20 @@ class Connection:
     """Connection of a policy, or the part of it under one role and one policy."""
 
     name: str
-    """Name of the congestion control."""
+    """Name of the policy."""
     connection: int
     """Number of the connection under this name, in the order of opening."""
     role: str
-    """Mover of the window: `policy`; `shadow` (the policy decides, CUBIC acts); `control` (CUBIC, to compare with);
-    `apart` (CUBIC, not compared); `handed_back` (CUBIC, since too many decisions in a row tripped)."""
+    """Mover of the window: `policy`; `shadow` (the policy decides, the fallback acts); `control` (the fallback, to
+    compare with); `apart` (the fallback, not compared); `handed_back` (the fallback, since too many decisions in a row
+    tripped)."""
     ended: str | None
     """Reason for the end: `closed` (or another congestion control was chosen), `moved` (another role), `replaced`
-    (another policy) or `guard` (handed back to CUBIC); None if open."""
+    (another policy) or `guard` (handed back); None if open."""
     generation: int
-    """Number of the policy, as `ccarena kernel stats` prints it."""
+    """Number of the policy, as `stats` prints it."""
+    sha256: str | None
+    """Digest of the policy; None in the kernel if it is no longer in force."""
     local: str
     remote: str
     seconds: float
@@ -43,6 +45,7 @@ class Connection:
     acked_bytes: int
     sent_bytes: int
     retransmitted_bytes: int
+    """Retransmitted bytes; those of lost packets with QUIC, which sends lost data in new packets."""
     throughput_mbps: float | None
     """Acknowledged bytes by busy time; None if nothing was on the way."""
     rtt_ms: float | None
@@ -57,38 +60,38 @@ class Connection:
     """Number of decisions on an observation outside the range in training."""
     clamps: int
     """Number of decisions with a clipped observation."""
-    held: int
-    """Number of decisions whose action was held back."""
+    held: int | None
+    """Number of decisions whose action was held back; None at a server."""
     compared: int
-    """Number of decisions in shadow mode that were compared with CUBIC."""
+    """Number of decisions in shadow mode that were compared with the fallback."""
     agreement: float | None
-    """Share of these whose rate was within 10 % of CUBIC's."""
+    """Share of these whose rate was within 10 % of the fallback's."""
     policy_mbps: float | None
     """Mean rate that the policy would have allowed at these decisions."""
     running_mbps: float | None
-    """Mean rate that CUBIC allowed at them."""
+    """Mean rate that the fallback allowed at them."""
     record: int
     """Number of the record among those that have ended; 0 if it is open."""
 
 
-def connections(name: str, after: int = 0) -> list[Connection]:
+def connections(place: Place, name: str, after: int = 0) -> list[Connection]:
     """Returns the open connections of the policy `name`, and those ended after record `after`.
 
-    The kernel keeps the last 16,384 records. Raises MachineError if the policy is not loaded.
+    The last 16,384 records are kept. Raises MachineError if the policy is not there.
     """
-    return [_connection(name, found) for found in policies.records(name, after)]
+    return [_connection(name, found) for found in place.records(name, after)]
 
 
-def open_connections(name: str) -> list[Connection]:
+def open_connections(place: Place, name: str) -> list[Connection]:
     """Returns the open connections of the policy `name`. Raises as `connections`."""
-    return connections(name, _NO_RECORD)
+    return connections(place, name, _NO_RECORD)
 
 
-def follow(name: str, every_s: float) -> Iterator[list[Connection]]:
+def follow(place: Place, name: str, every_s: float) -> Iterator[list[Connection]]:
     """Yields the open connections of the policy `name` every `every_s` seconds, and those ended since. Ends never."""
     last = 0
     while True:
-        found = connections(name, last)
+        found = connections(place, name, last)
         last = max([last, *(each.record for each in found)])
         yield found
         time.sleep(every_s)
@@ -96,7 +99,7 @@ def follow(name: str, every_s: float) -> Iterator[list[Connection]]:
 
 def _connection(name: str, found: dict[str, Any]) -> Connection:
     same = (
-        *("connection", "role", "ended", "generation", "local", "remote", "acked_bytes", "sent_bytes"),
+        *("connection", "role", "ended", "generation", "sha256", "local", "remote", "acked_bytes", "sent_bytes"),
         *("retransmitted_bytes", "window_packets", "decisions", "outside", "clamps", "held", "compared", "record"),
     )
     try:
@@ -117,27 +120,27 @@ def _connection(name: str, found: dict[str, Any]) -> Connection:
             running_mbps=_ratio(found["running_kib"] * 8.192e-3, compared),
         )
     except (KeyError, TypeError) as error:
-        raise RunnerError(f"ccarena-kernel's answer is not understood: {str(found)[:200]!r}") from error
+        raise RunnerError(f"a record of {name} is not understood: {str(found)[:200]!r}") from error
 
 
 def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
-# Metric, type, help, and the field of a policy in the kernel.
+# Metric, type, help, and the field of a policy.
 _OF_POLICIES = (
-    ("sockets", "gauge", "Open sockets that have chosen the policy.", "sockets"),
+    ("sockets", "gauge", "Open connections that have chosen the policy.", "sockets"),
     ("share", "gauge", "Share of connections that get the policy.", "share"),
-    ("shadow", "gauge", "1 if the policy decides and CUBIC acts.", "shadow"),
+    ("shadow", "gauge", "1 if the policy decides and the fallback acts.", "shadow"),
     ("generation", "gauge", "Number of the policy among those that the name has had.", "generation"),
     ("decisions_total", "counter", "Decisions.", "decisions"),
     ("outside_total", "counter", "Decisions on an observation outside the range in training.", "outside"),
     ("clamps_total", "counter", "Decisions with a clipped observation.", "clamps"),
     ("held_total", "counter", "Decisions whose action was held back.", "held"),
     ("missed_total", "counter", "Decisions without a buffer; the previous action stayed in force.", "missed"),
-    ("handed_back_total", "counter", "Connections that were handed back to CUBIC.", "handed_back"),
-    ("compared_total", "counter", "Decisions in shadow mode that were compared with CUBIC.", "compared"),
-    ("agreed_total", "counter", "Of these, decisions within 10 % of CUBIC's rate.", "agreed"),
+    ("handed_back_total", "counter", "Connections that were handed back to the fallback.", "handed_back"),
+    ("compared_total", "counter", "Decisions in shadow mode that were compared with the fallback.", "compared"),
+    ("agreed_total", "counter", "Of these, decisions within 10 % of the fallback's rate.", "agreed"),
 )
 # The same of an open connection.
 _OF_CONNECTIONS = (
@@ -155,10 +158,13 @@ def prometheus(loaded: Sequence[Loaded], open_connections: Sequence[Connection])
     """Returns metrics of loaded policies and of their open connections, in Prometheus's text format (0.0.4)."""
     lines = ["# HELP ccarena_policy_info Policy in force, and its digest.", "# TYPE ccarena_policy_info gauge"]
     for each in loaded:
-        labels = _labels(name=each.name, policy=each.policy, sha256=each.sha256, traffic=each.traffic)
+        labels = _labels(
+            name=each.name, policy=each.policy, sha256=each.sha256, traffic=each.traffic, fallback=each.fallback
+        )
         lines.append(f"ccarena_policy_info{labels} 1")
     for metric, kind, text, field in _OF_POLICIES:
-        rows = [(_labels(name=each.name), getattr(each, field)) for each in loaded]
+        values = [(each, getattr(each, field)) for each in loaded]
+        rows = [(_labels(name=each.name), value) for each, value in values if value is not None]
         lines += _metric(f"ccarena_policy_{metric}", kind, text, rows)
     living = [each for each in open_connections if each.ended is None]
     for metric, kind, text, field in _OF_CONNECTIONS:

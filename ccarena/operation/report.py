@@ -1,4 +1,4 @@
-"""A canary's report: connections with the policy against those that ran CUBIC beside them."""
+"""A canary's report: connections with the policy against those that ran the fallback scheme beside them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ccarena.cc_kernel_bridge.connections import Connection
 from ccarena.eval.measure.sample import Interval, confidence_interval, difference
+from ccarena.operation.connections import Connection
 
 __all__ = ["Compared", "Report", "report"]
 
@@ -43,21 +43,21 @@ class Report:
 
     name: str
     generation: int
-    """Number of the policy, as `ccarena kernel stats` prints it."""
+    """Number of the policy, as `stats` prints it."""
     policy: int
-    """Number of connections that the policy had, those included that were handed back to CUBIC."""
+    """Number of connections that the policy had, those included that were handed back."""
     handed_back: int
     """Number of these."""
     control: int
-    """Number of connections that CUBIC had beside them."""
+    """Number of connections that the fallback had beside them."""
     figures: tuple[Compared, ...]
 
 
 def report(name: str, records: Sequence[Connection], generation: int) -> Report:
-    """Compares connections of policy number `generation` with CUBIC's of the same time.
+    """Compares connections of policy number `generation` with the fallback's of the same time.
 
     Takes `records` (`connections`) with data to send, also those of which nothing arrived. A connection that was handed
-    back to CUBIC counts for the policy: leaving either out would hide the policy's worst cases. A connection that
+    back counts for the policy: leaving either out would hide the policy's worst cases. A connection that
     changed sides counts on each side with its part there.
     """
     records = [each for each in records if each.generation == generation]
