@@ -14,13 +14,14 @@ from typing import Any
 from ccarena.configs import TrainConfig, load_config, parse_overrides
 from ccarena.configs.load import DEFAULT
 from ccarena.configs.unused import refuse_unused_keys
+from ccarena.core.dimensions import Dimension
 from ccarena.core.files import check_writable
 from ccarena.core.outputs import folder_or_url
 from ccarena.core.terminal import again, command_line, heartbeat, remember
 from ccarena.errors import INTERRUPTED, ConfigError
 from ccarena.runs.remote_folder import check_packages, is_url, opened, shown
 from ccarena.tune import page
-from ccarena.tune.space import Dimension, Space, check, read_space
+from ccarena.tune.space import Space, check, read_space
 from ccarena.tune.sweep import EXPERIMENT, PLAN, SWEEP, Plan, prepare, read_plan, sweep
 from ccarena.tune.trial import Trials
 

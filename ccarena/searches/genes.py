@@ -9,9 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from ccarena.configs.ranges import Ranges
+from ccarena.core.dimensions import Dimension
 from ccarena.searches import expressions
 from ccarena.searches.expressions import Tree
-from ccarena.tune.space import Dimension
 
 __all__ = ["Choice", "Expression", "Gene", "Number", "gene_of"]
 
@@ -105,7 +105,7 @@ class Expression:
 
 
 def gene_of(dimension: Dimension) -> Gene:
-    """Returns the gene of a dimension of a space (`ccarena.tune.space`)."""
+    """Returns the gene of a dimension of a space (`ccarena.core.dimensions`)."""
     if dimension.kind in ("choice", "grid"):
         return Choice(dimension.values)
     low, high = dimension.values

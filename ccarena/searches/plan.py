@@ -12,13 +12,13 @@ from typing import Any
 
 import yaml
 
+from ccarena.core.dimensions import dimensions_of
 from ccarena.core.files import write_atomically
 from ccarena.core.reader import read_data
 from ccarena.errors import ConfigError, did_you_mean
 from ccarena.eval.heldout.links import MOST_SEEDS
 from ccarena.eval.measure.table import FIGURES
 from ccarena.tune.halving import REDUCTION
-from ccarena.tune.space import dimensions_of
 
 __all__ = ["LINKS", "PLAN", "TEST_LINKS", "Plan", "Rung", "read_plan", "read_space"]
 

@@ -24,6 +24,7 @@ import numpy as np
 from ccarena import _core
 from ccarena.configs.spec_files import as_json
 from ccarena.controllers.load import is_python
+from ccarena.core.dimensions import Dimension, dimensions_of
 from ccarena.core.learned_schemes import specs
 from ccarena.core.reader import read_bytes
 from ccarena.errors import ConfigError
@@ -32,7 +33,6 @@ from ccarena.scenarios.entrants import Entrant, parse, split_outside_quotes, wit
 from ccarena.searches import expressions
 from ccarena.searches.genes import Expression, Gene, Number, gene_of
 from ccarena.searches.programs import Program, inputs_of
-from ccarena.tune.space import Dimension, dimensions_of
 
 __all__ = ["Template", "Values", "read_template"]
 

@@ -16,10 +16,11 @@ import pytest
 
 from bench import nodes
 from ccarena import cli
+from ccarena.core.dimensions import Dimension
 from ccarena.errors import ConfigError
 from ccarena.extras import how_to_add
 from ccarena.tune.page import rows_of, table_of, write
-from ccarena.tune.space import Dimension, read_space
+from ccarena.tune.space import read_space
 from ccarena.tune.trial import Trials
 
 NO_TUNE = "RAY TUNE IS NOT INSTALLED: sweeps are not run (ccarena[tune])"
