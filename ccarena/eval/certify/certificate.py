@@ -54,7 +54,8 @@ def certify(prop: Property, form: Form, boxes: int = BOXES) -> Verdict:
     found = [decide(question, max(1, boxes // len(questions)), ENOUGH) for question in questions]
     wrong = next((pair for pair in zip(questions, found, strict=True) if pair[1].point is not None), None)
     undecided = _mean(found, "undecided")
-    verdict = REFUTED if wrong else PROVED if not any(each.left for each in found) else UNDECIDED
+    proved = not any(each.left or each.violated for each in found)
+    verdict = REFUTED if wrong else PROVED if proved else UNDECIDED
     return Verdict(
         prop.name,
         form.name,

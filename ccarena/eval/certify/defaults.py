@@ -61,7 +61,7 @@ def default_properties(policy: Artifact) -> dict[str, Any]:
         floor = low + 1 if kind == "alpha" else (neutral + low) / 2
         limits = among(_STEADY, _NO_QUEUE)
         properties.append({"name": "no deep cut without a queue", "if": limits, "then": {"action": {"least": floor}}})
-    # Of discrete actions the bounds decide monotony too seldom.
+    # Discrete actions tie, and are not certified as monotone.
     if interface.bounds is not None and (delays := [name for name in _DELAYS if name in known]):
         limits = among(_STEADY, _NO_LOSS)
         falls = {"monotone": {"signal": delays[0], "action": "falls"}}

@@ -159,13 +159,15 @@ class Table(_Pieces):
 class SShape:
     """Rising function whose derivative rises up to `peak` and falls after it.
 
-    With the least derivative as the slope, which is at an end of the interval, the residual rises throughout.
+    With the chord as the line, the residual is extreme at an end or where the derivative is the chord's slope: at
+    `steep` of it or minus that. Without `steep`, the slope is the least derivative: the residual then rises throughout.
     """
 
     of: Callable[[Array], Array]
     derivative: Callable[[Array], Array]
     peak: float = 0.0
     slack: float = 2.0**-21
+    steep: Callable[[Array], Array] | None = None
 
     def __call__(self, x: Array) -> Array:
         """Returns f(x)."""
@@ -174,6 +176,12 @@ class SShape:
     def enclose(self, low: Array, high: Array) -> Line:
         """Encloses f over each interval."""
         at_low, at_high = self.of(low), self.of(high)
+        if self.steep is not None:
+            slope = np.maximum(_chord(low, high, at_low, at_high), 0.0)
+            at = self.steep(slope)
+            places = [low, high, np.clip(-at, low, high), np.clip(at, low, high)]
+            residuals = np.stack([self.of(x) - slope * x for x in places])
+            return _line(slope, (residuals.min(axis=0), residuals.max(axis=0)), (at_low, at_high))
         slope = np.minimum(self.derivative(low), self.derivative(high))
         return _line(slope, (at_low - slope * low, at_high - slope * high), (at_low, at_high))
 
@@ -238,6 +246,16 @@ def _sigmoid(x: Array) -> Array:
     return 1 / (1 + np.exp(-np.clip(x, -700, 700)))
 
 
+def _steep_tanh(slope: Array) -> Array:
+    """Returns where the derivative of tanh, 1 - tanh², has this value."""
+    return np.arctanh(np.sqrt(np.clip(1 - slope, 0.0, 1 - 2.0**-52)))
+
+
+def _steep_sigmoid(slope: Array) -> Array:
+    """Returns where the derivative of the sigmoid has this value: sigmoid x is (1 + tanh x/2) / 2."""
+    return 2 * _steep_tanh(4 * slope)
+
+
 def _elu(alpha: float) -> SShape:
     return SShape(
         lambda x: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0))),
@@ -255,8 +273,8 @@ CURVES: dict[str, Callable[[dict[str, Any]], Function]] = {
     "relu": lambda _: Leaky(),
     "leaky_relu": lambda a: Leaky(2.0**-23, float(np.float32(a.get("slope", 0.01)))),
     "clip": lambda a: Clip(0.0, float(np.float32(a.get("low", -_FAR))), float(np.float32(a.get("high", _FAR)))),
-    "tanh": lambda _: SShape(np.tanh, lambda x: 1 - np.tanh(x) ** 2),
-    "sigmoid": lambda _: SShape(_sigmoid, lambda x: _sigmoid(x) * (1 - _sigmoid(x))),
+    "tanh": lambda _: SShape(np.tanh, lambda x: 1 - np.tanh(x) ** 2, steep=_steep_tanh),
+    "sigmoid": lambda _: SShape(_sigmoid, lambda x: _sigmoid(x) * (1 - _sigmoid(x)), steep=_steep_sigmoid),
     "softplus": lambda _: SShape(_numpy("softplus"), _sigmoid, np.inf),
     "exp": lambda _: SShape(_numpy("exp"), lambda x: np.where(x <= 88.0, np.exp(np.minimum(x, 88.0)), 0.0), 88.0),
     "elu": lambda a: _elu(float(np.float32(a.get("alpha", 1.0)))),

@@ -60,9 +60,9 @@ class IntegerForm:
         low, high, offset, factor, shift, least, most = entries.T
         unit = 2.0**self.integer.observation_bits
         whole = network.affine([(raw, unit * np.eye(len(entries)))], None, 0.0, _HALF)
-        held = network.clipped(whole, low, high)
+        clipped = network.clipped(whole, low, high)
         scale = factor / 2.0**shift
-        scaled = network.affine([(held, np.diag(scale))], -offset * scale, 0.0, _HALF)
+        scaled = network.affine([(clipped, np.diag(scale))], -offset * scale, 0.0, _HALF)
         return network.clipped(scaled, least, most)
 
     def act(self, observations: NDArray[np.float32]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -139,8 +139,8 @@ def _clip(_: IntegerPolicy, step: Step, buffer: _Buffer) -> int:
 def _table(policy: IntegerPolicy, step: Step, buffer: _Buffer) -> int:
     start, *knots = policy.constants_of(step, step.inputs + 2).astype(np.float64).tolist()
     places = [start + k * 2.0**step.shift for k in range(step.inputs + 1)]
-    held = buffer.network.map(_input(step, buffer, step.outputs), Clip(0.0, float(step.low), float(step.high)))
-    return buffer.network.map(held, Table(0.0, tuple(places), tuple(knots)), _HALF)
+    clipped = buffer.network.map(_input(step, buffer, step.outputs), Clip(0.0, float(step.low), float(step.high)))
+    return buffer.network.map(clipped, Table(0.0, tuple(places), tuple(knots)), _HALF)
 
 
 def _second(step: Step, buffer: _Buffer) -> int:

@@ -385,13 +385,18 @@ def _claim(kind: str, claim: Mapping[str, Any], policy: Artifact, seen: Observed
         if found.get("most", -1.0) < 0:
             raise ConfigError(f"{where}.most is {_short(claim.get('most'))}; expected a number of 0 or more")
     else:
+        if bounds is None:
+            raise ConfigError(
+                f"{where}: the actions are discrete; where two tie, rounding chooses, which no proof covers; "
+                "expected action or change"
+            )
         names = [entry.name for entry in seen.entries if entry.name == entry.group]
         if claim.get("signal") not in names:
             raise ConfigError(f"{where}.signal is {_short(claim.get('signal'))}; expected one of {', '.join(names)}")
         if claim.get("action") not in ("falls", "rises"):
             raise ConfigError(f"{where}.action is {_short(claim.get('action'))}; expected falls or rises")
         found |= {"signal": claim["signal"], "action": claim["action"]}
-        found.setdefault("within", 0.0 if bounds is None else 1e-3 * (high - low))
+        found.setdefault("within", 1e-3 * (high - low))
     return found
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,14 +13,28 @@ from ccarena.eval.certify.network import Network
 from ccarena.eval.certify.spaces import Space
 from ccarena.policies.artifact import Artifact
 
-__all__ = ["Bounded", "Change", "Form", "Monotone", "unrolled"]
+__all__ = ["Bounded", "Change", "Form", "Monotone", "Rows", "unrolled"]
 
 Array = NDArray[Any]
 Flags = NDArray[Any]
 _STRICT = 1e-12
 """Distance of two logits at which the larger one is chosen, whatever their order."""
-_NEVER = -1e30
+_CERTAIN = -1e30
 """Offset of a row that is certain."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What has to be shown over boxes, from the outputs at their centres.
+
+    The claim holds where all `holding` rows are at most 0, and is violated where all `violating` rows are. Both are
+    matrices `[N, rows, size]`, which multiply the outputs, and offsets `[N, rows]`.
+    """
+
+    holds: Flags
+    """Whether it holds at the centres, `[N]`."""
+    holding: tuple[Array, Array]
+    violating: tuple[Array, Array]
 
 
 class Form(Protocol):
@@ -84,18 +97,33 @@ class _Question:
         """Returns the logits `[N, steps, actions]` of outputs `[N, size]`."""
         return outputs.reshape(len(outputs), self.space.steps, -1)
 
-    def allowed(self, winners: NDArray[np.intp], allowed: Flags) -> tuple[Array, Array]:
-        """Returns rows that show that every step's choice stays in `allowed` `[N, steps, actions]`, as its winner is.
+    def allowed(self, logits: Array, allowed: Flags) -> tuple[Array, Array]:
+        """Returns rows that show that every step's choice stays in `allowed` `[N, steps, actions]`.
 
-        Each action that is not allowed has a row: its logit less the winner's.
+        Each action that is not allowed has a row: its logit less that of the best allowed one at the centre.
         """
         count, steps, actions = allowed.shape
+        winners = np.where(allowed, logits, -np.inf).argmax(axis=2)
         rows = np.zeros((count, steps, actions, steps, actions))
         box, step, action = np.nonzero(~allowed)
         rows[box, step, action, step, action] += 1
         rows[box, step, action, step, winners[box, step]] -= 1
-        offset = np.where(allowed, _NEVER, _STRICT)
+        offset = np.where(allowed, _CERTAIN, _STRICT)
         return rows.reshape(count, steps * actions, steps * actions), offset.reshape(count, -1)
+
+
+def _all_below(outputs: Array, unit: Array, ends: Array) -> Rows:
+    """Returns what shows that every row of `unit` times the outputs plus `ends` is at most 0, or that one is above."""
+    count = len(outputs)
+    excess = outputs @ unit.T + ends
+    worst = excess.argmax(axis=1)
+    holding = np.broadcast_to(unit, (count, *unit.shape)), np.broadcast_to(ends, (count, len(ends)))
+    return Rows(np.all(excess <= 0, axis=1), holding, (-unit[worst][:, None], _STRICT - ends[worst][:, None]))
+
+
+def _impossible(outputs: Array) -> tuple[Array, Array]:
+    """Returns a row that is above 0 everywhere."""
+    return np.zeros((len(outputs), 1, outputs.shape[1])), np.ones((len(outputs), 1))
 
 
 @dataclass
@@ -106,11 +134,11 @@ class Bounded(_Question):
     least: float = -np.inf
     most: float = np.inf
 
-    def rows(self, outputs: Array) -> tuple[Flags, Array, Array]:
-        """Returns what to show at centres with these outputs, as `search.Question` defines it."""
+    def rows(self, outputs: Array) -> Rows:
+        """Returns what to show at centres with these outputs."""
         if len(self.values):
             return self._choices(outputs)
-        count, size = outputs.shape
+        size = outputs.shape[1]
         places = np.arange(self.space.steps) * (size // self.space.steps) + self.number
         unit, ends = np.zeros((2 * len(places), size)), np.zeros(2 * len(places))
         for k, place in enumerate(places):
@@ -118,27 +146,22 @@ class Bounded(_Question):
             unit[len(places) + k, place], ends[len(places) + k] = -1, self.least
         finite = np.isfinite(ends)
         unit, ends = unit[finite], ends[finite]
-        excess = outputs @ unit.T + ends
-        holds = np.all(excess <= 0, axis=1)
-        rows = np.broadcast_to(unit, (count, *unit.shape)).copy()
-        offset = np.broadcast_to(ends, (count, len(ends))).copy()
-        # One row above 0 violates the claim: the others need not be shown.
-        worst = np.argmax(excess, axis=1)
-        for box in np.flatnonzero(~holds):
-            rows[box], offset[box] = 0, _NEVER
-            rows[box, 0], offset[box, 0] = -unit[worst[box]], -ends[worst[box]] + _STRICT
-        return holds, rows, offset
+        return _all_below(outputs, unit, ends)
 
-    def _choices(self, outputs: Array) -> tuple[Flags, Array, Array]:
-        winners = self.chosen(outputs).argmax(axis=2)
+    def _choices(self, outputs: Array) -> Rows:
+        logits = self.chosen(outputs)
         good = (self.values >= self.least) & (self.values <= self.most)
-        holds = np.all(good[winners], axis=1)
-        first_bad = np.argmin(good[winners], axis=1)
-        allowed = np.broadcast_to(good, (*winners.shape, len(good))).copy()
-        for box in np.flatnonzero(~holds):
-            allowed[box] = True
-            allowed[box, first_bad[box]] = ~good
-        return holds, *self.allowed(winners, allowed)
+        holds = np.all(good[logits.argmax(axis=2)], axis=1)
+        shape = (*logits.shape[:2], len(good))
+        holding = self.allowed(logits, np.broadcast_to(good, shape))
+        if good.all():
+            return Rows(holds, holding, _impossible(outputs))
+        # One step violates the claim alone: the one that is closest to it.
+        best = [np.where(part, logits, -np.inf).max(axis=2) for part in (~good, good)]
+        step = (best[0] - best[1]).argmax(axis=1)
+        bad = np.ones(shape, np.bool_)
+        bad[np.arange(len(step)), step] = ~good
+        return Rows(holds, holding, self.allowed(logits, bad))
 
     def violated(self, points: Array) -> Flags:
         """Returns where the policy's own actions are out of bounds."""
@@ -153,28 +176,25 @@ class Change(_Question):
     number: int = 0
     most: float = 0.0
 
-    def rows(self, outputs: Array) -> tuple[Flags, Array, Array]:
-        """Returns what to show at centres with these outputs, as `search.Question` defines it."""
+    def rows(self, outputs: Array) -> Rows:
+        """Returns what to show at centres with these outputs."""
         if len(self.values):
             return self._choices(outputs)
-        count, size = outputs.shape
+        size = outputs.shape[1]
         width = size // self.space.steps
         unit = np.zeros((2 * (self.space.steps - 1), size))
         for step in range(self.space.steps - 1):
             for row, sign in ((2 * step, 1), (2 * step + 1, -1)):
                 unit[row, (step + 1) * width + self.number], unit[row, step * width + self.number] = sign, -sign
-        excess = outputs @ unit.T - self.most
-        holds = np.all(excess <= 0, axis=1)
-        rows = np.broadcast_to(unit, (count, *unit.shape)).copy()
-        offset = np.full((count, len(unit)), -self.most)
-        for box in np.flatnonzero(~holds):
-            rows[box], offset[box] = 0, _NEVER
-            rows[box, 0], offset[box, 0] = -unit[excess[box].argmax()], self.most + _STRICT
-        return holds, rows, offset
+        return _all_below(outputs, unit, np.full(len(unit), -self.most))
 
-    def _choices(self, outputs: Array) -> tuple[Flags, Array, Array]:
-        """Shows that all choices lie within `most` of each other, or that those of the centre do not change."""
-        winners = self.chosen(outputs).argmax(axis=2)
+    def _choices(self, outputs: Array) -> Rows:
+        """Shows that all choices lie within `most` of each other, or that those of the centre do not change.
+
+        Of a centre, only what is true there can be shown around it.
+        """
+        logits = self.chosen(outputs)
+        winners = logits.argmax(axis=2)
         taken = self.values[winners]
         apart = np.abs(np.diff(taken, axis=1))
         holds = np.all(apart <= self.most, axis=1)
@@ -190,7 +210,12 @@ class Change(_Question):
             allowed[box] = True
             allowed[box, steps] = False
             allowed[box, steps, winners[box, steps]] = True
-        return holds, *self.allowed(winners, allowed)
+        rows, offset = self.allowed(logits, allowed)
+        none, never = _impossible(outputs)
+        holding, violating = (
+            (np.where(at[:, None, None], rows, none), np.where(at[:, None], offset, never)) for at in (holds, ~holds)
+        )
+        return Rows(holds, holding, violating)
 
     def violated(self, points: Array) -> Flags:
         """Returns where the policy's own actions change by more than `most`."""
@@ -203,7 +228,8 @@ class Monotone(_Question):
     """Claim that the last action never rises (`sign` 1) or never falls (-1) where parameters rise together.
 
     `direction` says which; each moves by the same share of its own range. A point is the start of a move to the box's
-    end. What is bounded is the derivative. Rounding moves an action by less than `within`; a violation must exceed it.
+    end. What is bounded is the derivative, of continuous actions. Rounding moves an action by less than `within`; a
+    violation must exceed it.
     """
 
     direction: Array = field(default_factory=lambda: np.zeros(0))
@@ -216,25 +242,17 @@ class Monotone(_Question):
         super().__post_init__()
         network, outputs = unrolled(self.form, self.space)
         width = network.sizes[outputs[-1]]
-        if len(self.values):
-            order = np.argsort(self.values, kind="stable")
-            unit = np.zeros((width - 1, width))
-            for row, (low, high) in enumerate(pairwise(order)):
-                unit[row, high], unit[row, low] = 1, -1
-        else:
-            unit = np.zeros((1, width))
-            unit[0, self.number] = 1
+        unit = np.zeros((1, width))
+        unit[0, self.number] = 1
         slopes = network.derivative(outputs[-1], self.direction * (self.space.high - self.space.low))
         self.network, self.output = network, network.affine([(slopes, self.sign * unit)])
 
-    def rows(self, outputs: Array) -> tuple[Flags, Array, Array]:
-        """Returns the slopes, all of which have to be at most 0.
+    def rows(self, outputs: Array) -> Rows:
+        """Returns the slope, in actions over the whole range of the signal, less `within`.
 
-        For discrete actions that is sufficient. A slope above 0 violates nothing: the action may rise by `within`.
+        Where it is at most 0 throughout, no move raises the action by more than its share of `within`.
         """
-        count, size = outputs.shape
-        rows = np.broadcast_to(np.eye(size), (count, size, size))
-        return np.ones(count, np.bool_), rows, np.zeros((count, size))
+        return _all_below(outputs, np.ones((1, 1)), np.array([-self.within]))
 
     def violated(self, points: Array) -> Flags:
         """Returns from which points a move of one of several lengths violates the claim."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -12,7 +13,9 @@ from numpy.typing import NDArray
 from ccarena.errors import PolicyError
 from ccarena.eval.certify.bounds import forwards
 from ccarena.eval.certify.network import Network
+from ccarena.eval.certify.questions import Rows
 from ccarena.eval.certify.spaces import Space
+from ccarena.eval.certify.volumes import share_below
 
 __all__ = ["Found", "Question", "decide"]
 
@@ -38,12 +41,8 @@ class Question(Protocol):
     network: Network
     output: int
 
-    def rows(self, outputs: Array) -> tuple[NDArray[Any], Array, Array]:
-        """Returns what to show at centres with these outputs `[N, size]`.
-
-        The first array says for each box whether to show that the claim holds, or that it is violated. That is certain
-        where all of `rows` `[N, rows, size]` times the outputs plus `offset` `[N, rows]` are at most 0.
-        """
+    def rows(self, outputs: Array) -> Rows:
+        """Returns what to show at centres with these outputs `[N, size]`."""
 
     def violated(self, points: Array) -> NDArray[Any]:
         """Returns where the policy itself, run in its form, violates the claim."""
@@ -73,28 +72,28 @@ def decide(question: Question, most_boxes: int, enough: float, seed: int = 0) ->
     """
     space, found, rng = question.space, Found(), np.random.default_rng(seed)
     _try(question, found, space.sample(rng, SAMPLES))
-    low, high, volume = space.low[None], space.high[None], np.zeros(1)
+    boxes = _Boxes.whole(space)
     chunk = _chunk(question)
     with ThreadPoolExecutor(_CHUNKS) as pool:
-        while len(low) and found.boxes < most_boxes:
-            if found.point is not None and np.exp2(volume).sum() <= enough:
+        while len(boxes.low) and found.boxes < most_boxes:
+            if found.point is not None and boxes.undecided.sum() <= enough:
                 break
-            order = np.argsort(-volume, kind="stable")
+            order = np.argsort(-boxes.priority, kind="stable")
             taken, rest = order[: CHUNK * _CHUNKS], order[CHUNK * _CHUNKS :]
-            parts = [taken[start : start + chunk] for start in range(0, len(taken), chunk)]
-            chunks = [(question, low[part], high[part], volume[part]) for part in parts]
-            answers = list(pool.map(lambda chunk: _bound(*chunk), chunks))
+            parts = [boxes.at(taken[start : start + chunk]) for start in range(0, len(taken), chunk)]
+            answers = list(pool.map(lambda part: _bound(question, part), parts))
             found.boxes += len(taken)
             found.holds += sum(answer.holds for answer in answers)
             found.violated += sum(answer.violated for answer in answers)
             if found.point is None:
                 _try(question, found, np.concatenate([answer.suspects for answer in answers]))
-            low = np.concatenate([low[rest], *(answer.low for answer in answers)])
-            high = np.concatenate([high[rest], *(answer.high for answer in answers)])
-            volume = np.concatenate([volume[rest], *(answer.volume for answer in answers)])
-            if np.all(high - low <= SLIVER * (space.high - space.low)):
+            boxes = _Boxes.together([boxes.at(rest), *(answer.left for answer in answers)])
+            if np.all(boxes.high - boxes.low <= SLIVER * (space.high - space.low)):
                 break
-    found.left, found.undecided = len(low), float(np.exp2(volume).sum())
+    size = np.exp2(boxes.volume)
+    found.left, found.undecided = len(boxes.low), float(boxes.undecided.sum())
+    found.holds += float((size * boxes.holds).sum())
+    found.violated += float((size * boxes.violated).sum())
     return found
 
 
@@ -118,41 +117,99 @@ def _try(question: Question, found: Found, points: Array) -> None:
 
 
 @dataclass(frozen=True)
-class _Answer:
-    """Boxes that are left of some, and volumes that were decided."""
+class _Boxes:
+    """Boxes that are not decided, with the shares of each that are."""
 
     low: Array
     high: Array
     volume: Array
     """Share of the space's volume of each box, as its binary logarithm: it may be too small for a float."""
+    holds: Array
+    """Share of each box in which the claim is proved: a half-space of it."""
+    violated: Array
+
+    @classmethod
+    def whole(cls, space: Space) -> _Boxes:
+        """Returns the space as one box."""
+        return cls(space.low[None], space.high[None], np.zeros(1), np.zeros(1), np.zeros(1))
+
+    @classmethod
+    def together(cls, parts: Sequence[_Boxes]) -> _Boxes:
+        """Returns the boxes of all parts."""
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__dataclass_fields__))
+
+    @property
+    def undecided(self) -> Array:
+        """Returns the volume of each box that is not decided."""
+        return np.exp2(self.volume) * np.maximum(1 - self.holds - self.violated, 0.0)
+
+    @property
+    def priority(self) -> Array:
+        """Returns the binary logarithm of that volume, by which boxes are bounded, the largest first."""
+        return self.volume + np.log2(np.maximum(1 - self.holds - self.violated, SLIVER))
+
+    def at(self, places: NDArray[np.intp]) -> _Boxes:
+        """Returns the boxes at these places."""
+        return _Boxes(*(getattr(self, name)[places] for name in self.__dataclass_fields__))
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """Boxes that are left of some, and volumes that were decided."""
+
+    left: _Boxes
     holds: float
     violated: float
     suspects: Array
 
 
-def _bound(question: Question, low: Array, high: Array, volume: Array) -> _Answer:
+def _bound(question: Question, boxes: _Boxes) -> _Answer:
     """Bounds a claim over boxes, cuts off what is certain, and splits the rest."""
+    low, high, volume = boxes.low, boxes.high, np.exp2(boxes.volume)
     centres, widths = (low + high) / 2, (high - low) / 2
-    outputs = question.network.evaluate(centres)[question.output]
-    sides, rows, offset = question.rows(outputs)
+    asked = question.rows(question.network.evaluate(centres)[question.output])
+    rows, offset = (np.concatenate(pair, axis=1) for pair in zip(asked.holding, asked.violating, strict=True))
     forms = forwards(question.network, low, high)
     linear = forms.backwards(question.output, rows, offset)
-    reach = np.abs(linear.slopes).sum(axis=2)
-    shown = (linear.centre + reach + linear.radius <= 0) | (forms.greatest(question.output, rows) + offset <= 0)
-    certain = shown.all(axis=1)
-    first, last = _hull(linear.centre + linear.radius, linear.slopes, reach)
-    first, last = np.where(widths > 0, first, -1.0), np.where(widths > 0, last, 1.0)
-    left = ~(certain | (last < first).any(axis=1))
-    with np.errstate(divide="ignore"):
-        kept = np.minimum(np.log2(np.maximum(last - first, 0.0) / 2).sum(axis=1), 0.0)
-    decided = np.exp2(volume) * np.where(left, 1 - np.exp2(kept), 1.0)
-    suspects = np.concatenate([centres[~sides], _worst(linear.slopes, centres, widths)[left & sides]])
+    level, slopes = linear.centre + linear.radius, linear.slopes
+    reach = np.abs(slopes).sum(axis=2)
+    shown = (level + reach <= 0) | (forms.greatest(question.output, rows) + offset <= 0)
+    count = asked.holding[1].shape[1]
+    sides = slice(None, count), slice(count, None)
+    holds, violated = (shown[:, side].all(axis=1) for side in sides)
+    hulls = [_hull(level[:, side], slopes[:, side], reach[:, side]) for side in sides]
+    # A side without width is not cut.
+    hulls = [(np.where(widths > 0, a, -1.0), np.where(widths > 0, b, 1.0)) for a, b in hulls]
+    # First what holds is cut off, then of the rest what is violated.
+    first, last = np.maximum(hulls[0][0], hulls[1][0]), np.minimum(hulls[0][1], hulls[1][1])
+    kept, after = _log_share(first, last), np.exp2(_log_share(*hulls[0]))
+    left = ~(holds | violated | (last < first).any(axis=1))
+    rest = np.where(left, np.exp2(kept), 0.0)
+    proved = np.where(holds, 1.0, np.where(violated, 0.0, 1 - after))
+    wrong = np.where(holds, 0.0, np.where(violated, 1.0, after - rest))
+    suspects = [centres[~asked.holds], _worst(slopes[:, sides[0]], centres, widths)[left & asked.holds]]
     # A side that is not cut keeps its ends: neighbours must touch.
     low = np.where(first > -1, np.maximum(low, centres + first * widths), low)[left]
     high = np.where(last < 1, np.minimum(high, centres + last * widths), high)[left]
-    volume, kept, blame = (volume + kept)[left], kept[left], linear.blame[left] * ((last - first) / 2)[left]
-    parts = _halves(low, high, volume, blame, kept > -1)
-    return _Answer(*parts, float(decided[sides].sum()), float(decided[~sides].sum()), suspects)
+    middle, half = (last + first)[left] / 2, (last - first)[left] / 2
+    over = _Bounds(
+        level[left] + np.matmul(slopes[left], middle[:, :, None])[:, :, 0],
+        slopes[left] * half[:, None],
+        linear.blame[left] * half,
+    )
+    return _Answer(
+        _halves(low, high, (boxes.volume + kept)[left], kept[left] > -1, over, sides),
+        float((volume * proved).sum()),
+        float((volume * wrong).sum()),
+        np.concatenate(suspects),
+    )
+
+
+def _log_share(first: Array, last: Array) -> Array:
+    """Returns the binary logarithm of the share of the cube [-1, 1]^n between these ends."""
+    with np.errstate(divide="ignore"):
+        found: Array = np.minimum(np.log2(np.maximum(last - first, 0.0) / 2).sum(axis=1), 0.0)
+    return found
 
 
 def _hull(level: Array, slopes: Array, reach: Array) -> tuple[Array, Array]:
@@ -178,16 +235,33 @@ def _worst(slopes: Array, centres: Array, widths: Array) -> Array:
     return centres + np.sign(slopes[np.arange(len(slopes)), steepest]) * widths
 
 
+@dataclass(frozen=True)
+class _Bounds:
+    """Bounds of the rows over boxes: `level` + `slopes` t at most, with t in [-1, 1] along each side, and `blame`."""
+
+    level: Array
+    slopes: Array
+    blame: Array
+
+
 def _halves(
-    low: Array, high: Array, volume: Array, blame: Array, split: NDArray[np.bool_]
-) -> tuple[Array, Array, Array]:
-    """Halves the boxes of `split` across the side that contributes most to the width of their bounds."""
-    side = np.where(high > low, blame, -1.0).argmax(axis=1)
-    rows = np.flatnonzero(split)
-    middle = (low[rows, side[rows]] + high[rows, side[rows]]) / 2
-    other = low[rows].copy()
-    other[np.arange(len(rows)), side[rows]] = middle
-    first = high.copy()
-    first[rows, side[rows]] = middle
-    volume = np.where(split, volume - 1, volume)
-    return np.concatenate([low, other]), np.concatenate([first, high[rows]]), np.concatenate([volume, volume[rows]])
+    low: Array, high: Array, volume: Array, split: NDArray[np.bool_], over: _Bounds, sides: Sequence[slice]
+) -> _Boxes:
+    """Halves the boxes of `split` across the side that contributes most to the width of their bounds.
+
+    The bounds `over` each box tell which part of each half is decided already.
+    """
+    side = np.where(high > low, over.blame, -1.0).argmax(axis=1)
+    second = np.flatnonzero(split)
+    source = np.concatenate([np.arange(len(low)), second])
+    which = np.concatenate([np.where(split, -1.0, 0.0), np.ones(len(second))])
+    at, cut = np.arange(len(source)), side[source]
+    low, high, level, slopes = low[source], high[source], over.level[source], over.slopes[source]
+    middle = (low[at, cut] + high[at, cut]) / 2
+    low[at, cut] = np.where(which > 0, middle, low[at, cut])
+    high[at, cut] = np.where(which < 0, middle, high[at, cut])
+    level = level + which[:, None] * slopes[at, :, cut] / 2
+    slopes[at, :, cut] *= np.where(which == 0, 1.0, 0.5)[:, None]
+    below = share_below(slopes, level)
+    holds, violated = (np.maximum(1 - (1 - below[:, part]).sum(axis=1), 0.0) for part in sides)
+    return _Boxes(low, high, np.where(split, volume - 1, volume)[source], holds, violated)

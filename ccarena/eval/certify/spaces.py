@@ -41,8 +41,8 @@ class Space:
         low = np.where(low < self.ends[0], np.nextafter(low, np.float32(np.inf)), low)
         high = np.where(high > self.ends[1], np.nextafter(high, np.float32(-np.inf)), high)
         # An end without width that float32 does not have is rounded.
-        held: NDArray[np.float32] = np.where(low <= high, np.clip(whole, np.minimum(low, high), high), whole)
-        return held
+        clipped: NDArray[np.float32] = np.where(low <= high, np.clip(whole, np.minimum(low, high), high), whole)
+        return clipped
 
     def sample(self, rng: np.random.Generator, count: int) -> Array:
         """Returns points drawn evenly, a third of whose coordinates lie at an end."""

@@ -19,6 +19,7 @@ from ccarena.eval.certify.certificate import FORMS, PROVED, REFUTED, certify, gu
 from ccarena.eval.certify.floats import FloatForm
 from ccarena.eval.certify.properties import read
 from ccarena.eval.certify.questions import Change
+from ccarena.eval.certify.volumes import share_below
 from ccarena.policies.artifact import Artifact, load
 from ccarena.policies.graph import OBSERVATION, OPERATIONS, Graph, Node
 from ccarena.policies.spec import spec_of
@@ -146,12 +147,39 @@ def test_rows_of_a_change_are_certain_only_where_all_steps_hold() -> None:
     centres, others = rng.normal(0, 1, (2, 20_000, 15))
     # The others choose as the centres do in two steps.
     others[:, :10] = centres[:, :10]
-    holds, rows, offset = question.rows(centres)
-    certain = (np.einsum("nrs,ns->nr", rows, others) + offset <= 0).all(axis=1)
+    asked = question.rows(centres)
     taken = question.values[others.reshape(-1, 3, 5).argmax(axis=2)]
     really = (np.abs(np.diff(taken, axis=1)) <= 1).all(axis=1)
-    assert (really[certain] == holds[certain]).all()
-    assert set(holds[certain].tolist()) == {True, False}
+    for (rows, offset), truth in ((asked.holding, True), (asked.violating, False)):
+        certain = (np.einsum("nrs,ns->nr", rows, others) + offset <= 0).all(axis=1)
+        assert certain.any() and (really[certain] == truth).all()
+
+
+@pytest.mark.parametrize("spec", [CONTINUOUS, DISCRETE], ids=["continuous", "discrete"])
+def test_rows_of_a_bound_show_both_sides_from_any_centre(spec: dict[str, Any]) -> None:
+    [prop] = claims(policy(0, spec), {"action": {"least": -1, "most": 1}})
+    [question] = prop.questions(FloatForm(prop.policy))
+    centres, others = np.random.default_rng(0).normal(0, 1.5, (2, 20_000, 5 if spec is DISCRETE else 1))
+    actions = question.values[others.argmax(axis=1)] if spec is DISCRETE else others[:, 0]
+    asked, really = question.rows(centres), (actions >= -1) & (actions <= 1)
+    for (rows, offset), truth in ((asked.holding, True), (asked.violating, False)):
+        certain = (np.einsum("nrs,ns->nr", rows, others) + offset <= 0).all(axis=1)
+        assert (really[certain] == truth).all()
+        assert set(asked.holds[certain].tolist()) == {True, False}, "each side is shown from centres of both"
+
+
+@pytest.mark.parametrize("sides", [1, 2, 7, 12])
+def test_the_share_of_a_half_space_is_never_too_large(sides: int) -> None:
+    """Against 20,000 points; slopes from 0 to 1000, and levels with all of the cube, none, or a part."""
+    rng = np.random.default_rng(sides)
+    slopes = rng.normal(0, 1, (40, sides)) * rng.choice([0.0, 1e-3, 1.0, 1e3], (40, sides))
+    level = rng.uniform(-1.1, 1.1, 40) * np.abs(slopes).sum(axis=1)
+    points = rng.uniform(-1, 1, (20_000, sides))
+    counted = (points @ slopes.T + level <= 0).mean(axis=0)
+    found = share_below(slopes, level)
+    assert (found <= counted + 0.02).all() and (found >= counted - 0.1).all()
+    assert share_below(np.zeros((2, sides)), np.array([-1.0, 1.0])).tolist() == [1.0, 0.0]
+    assert share_below(np.full((1, sides), np.nan), np.zeros(1)).tolist() == [0.0]
 
 
 def test_a_rest_too_small_for_a_float_is_not_lost() -> None:
