@@ -1,7 +1,7 @@
 # Everything happens in .venv; `make` alone lists the targets.
 .DEFAULT_GOAL := help
 .PHONY: help prerequisites setup train test test-real-time test-computed test-oldest test-cluster check bench soak \
-  gain learned-controllers attacks assessments measurements format docs policies leaderboard reproduction reproduction-kernel reproduction-quic properties proof wheel sdist lock release-notes image-check fuzz site \
+  curriculum gain learned-controllers attacks assessments measurements format docs policies leaderboard reproduction reproduction-kernel reproduction-quic properties proof wheel sdist lock release-notes image-check fuzz site \
   stacks-check adapters adapters-check web clean can-build FORCE
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -122,6 +122,10 @@ soak: setup $(call WITH,test)  ## As root: attach, swap policies, send, kill -9 
 # Networks are trained in settings named by ARGS="--train half-silent".
 gain: setup $(call WITH,test)  ## Measure how much ACCT's network can gain over a table, setting by setting; finished parts are kept
 	$(BIN)/python -m bench.gain $(ARGS)
+	$(BIN)/python -m bench.page
+
+curriculum: setup $(call WITH,test)  ## Train ACCT with and without attacks, and measure both on links that neither has seen; finished parts are kept
+	$(BIN)/python -m bench.curriculum $(ARGS)
 	$(BIN)/python -m bench.page
 
 ATTACKED := acct bbr bbr3 copa cubic hercules@requirement=4:8 hyvar pilot vivace

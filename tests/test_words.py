@@ -26,6 +26,7 @@ class Old(NamedTuple):
 RUST = ("crates", "fuzz", "docs")
 PYTHON = ("ccarena", "bench", "examples", "docs", "README.md")
 OLD = [
+    Old(r"\bCompany\b|\bcompanies\b", "Competition, competitions", ("ccarena/attacks", "tests/attacks")),
     Old(r"\bpolicy control\b", "policy rule"),
     Old(r"\becn_(packets|ratio)\b", "ce_packets, ce_ratio"),
     Old(r"\bpolicies[/.]shipped\b", "the folder of the policy's scheme, ccarena/SCHEME/policies"),

@@ -49,8 +49,8 @@ class A3C:
 
     def learn(self, run: Run) -> None:
         """Applies gradients until `run` ends the training."""
-        executor = self._start()
         while run.rest():
+            executor = self._start()
             update = executor.step()
             if update is not None:
                 now = {"entropy_weight": self._learner.entropy_weight, **executor.figures()}
@@ -78,6 +78,11 @@ class A3C:
             self._start().restore(_part(arrays, "executor"), rest["executor"])
         else:
             self._generation = self._learner.updates
+
+    def move(self, context: Context) -> None:
+        """Goes on in worlds of other links; gradients from the old ones are dropped."""
+        self.close()
+        self._context, self._executor, self._generation = context, None, self._learner.updates
 
     def policy(self) -> torch.nn.Module:
         """Returns the actor with the shared weights."""

@@ -11,6 +11,9 @@ run is resumed, and calls `learn` once:
 - it calls `run.rest()` between updates, when `state()` has everything that the next update needs;
 - it returns when `run.rest()` is False. The loop has then written a checkpoint of this state.
 
+An algorithm that can train against attacks (`env.link.attack`) has a method `move(context)`: it goes on with fresh
+episodes in the worlds of another context, which differs in its links alone. The loop calls it within `run.rest()`.
+
 An algorithm that also finds parameters of the spec has a method `params() -> dict[str, float]`; the artifact gets them
 with the policy. If its `policy()` translates the model that it trains, it has a method
 `model() -> ccarena.policies.agreement.Decide`. Every saved policy has to agree with that model.

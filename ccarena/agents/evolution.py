@@ -257,6 +257,11 @@ class Evolution:
         self._strategy.restore(arrays, rest["strategy"])
         self._generation, self._decisions = int(rest["generation"]), int(rest["decisions"])
 
+    def move(self, context: Context) -> None:
+        """Goes on with runs over other links."""
+        self._evaluator.close()
+        self._context, self._evaluator = context, _evaluator(context)
+
     def policy(self) -> nn.Module:
         """Returns the policy at the centre."""
         return self._genome.module(self._strategy.centre)

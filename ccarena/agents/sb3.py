@@ -102,6 +102,12 @@ class Sb3:
         """Restores a `state()`."""
         sb3_state.restore(self._model, arrays, rest)
 
+    def move(self, context: Context) -> None:
+        """Goes on with fresh episodes in worlds of other links; what is in a replay buffer stays."""
+        self._worlds.envs.close()
+        self._context, self._worlds.envs = context, context.make_envs(context.rows, context.config.threads)
+        sb3_state.begin(self._model)
+
     def policy(self) -> nn.Module:
         """Returns the deterministic policy."""
         return actor(self._model)

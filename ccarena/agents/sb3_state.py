@@ -84,11 +84,8 @@ def restore(model: BaseAlgorithm, arrays: Arrays, rest: dict[str, Any]) -> None:
         worlds.groups[:] = arrays["asked_in"]
     except ValueError as error:
         log.warning("the worlds begin fresh episodes, because theirs are of another executor (%s)", error)
-        worlds.seed(
-            int(np.random.SeedSequence((model.seed or 0, rest["counters"]["num_timesteps"])).generate_state(1)[0])
-        )
-        model._last_obs = worlds.reset()
-        model._last_episode_starts = np.ones(model.n_envs, np.bool_)
+        model.num_timesteps = rest["counters"]["num_timesteps"]
+        begin(model)
     for name, value in rest["counters"].items():
         setattr(model, name, value)
 
@@ -122,6 +119,15 @@ def restore(model: BaseAlgorithm, arrays: Arrays, rest: dict[str, Any]) -> None:
     np.random.set_state((algorithm, arrays["numpy"].astype(np.uint32), position, has_gauss, cached))
     torch.set_rng_state(torch.from_numpy(arrays["torch"].copy()))
     model.action_space.np_random.bit_generator.state = rest["actions"]
+
+
+def begin(model: BaseAlgorithm) -> None:
+    """Begins fresh episodes in all worlds, which follow from the seed and the number of decisions so far."""
+    worlds: Any = model.env
+    worlds.seed(int(np.random.SeedSequence((model.seed or 0, model.num_timesteps)).generate_state(1)[0]))
+    worlds.groups[:] = 0
+    model._last_obs = worlds.reset()
+    model._last_episode_starts = np.ones(model.n_envs, np.bool_)
 
 
 def _columns(memory: Any) -> Arrays:

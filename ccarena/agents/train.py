@@ -10,7 +10,7 @@ import shlex
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,9 +18,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ccarena.agents import checkpoint, tracking
+from ccarena.agents import checkpoint, curriculum, tracking
 from ccarena.agents.algorithm import Algorithm, Context, MakeEnvs, Stats
 from ccarena.agents.algorithms import build
+from ccarena.agents.curriculum import Curriculum
 from ccarena.agents.observed import observed_range
 from ccarena.agents.progress import Display, Recorder, ReportSums
 from ccarena.agents.runs import JUDGING, check_device, fixed, locked, resumable, signals
@@ -88,6 +89,7 @@ def train(
     # Networks this small lose more to a thread pool than they gain, and one thread is what makes sums reproducible.
     torch.set_num_threads(1)
     with closing(build(context)) as algorithm, locked(out):
+        curriculum.check(config, algorithm)
         start = resumable(context.portable, out) if resume else None
         if not resume:
             if (out / CONFIG).exists():
@@ -102,14 +104,15 @@ def train(
         if command is not None:
             write_commands(out, [*read_commands(out), command])
         print(f"training in {shown(out)}; if it ends early, go on with: {resume_command(out)}", file=sys.stderr)
-        best = _learn(context, algorithm, out, start)
+        attacks = None if config.env.link.attack is None else Curriculum(context, config.env.link.attack, out)
+        best = _learn(context, algorithm, out, start, attacks)
         if stopped_early(config, best):
             print(f"stopped after {best.worse} validations without a better policy", file=sys.stderr)
         elif algorithm.decisions < config.total_decisions:
             where = f"after {algorithm.decisions:,} decisions"
             print(f"interrupted {where}; go on with: {resume_command(out)}", file=sys.stderr)
             return INTERRUPTED
-        _finish(context, out, learned(context, algorithm), best)
+        _finish(context, out, learned(context, algorithm, attacks), best)
     return 0
 
 
@@ -159,13 +162,14 @@ class _Run:
         interrupted: threading.Event,
         elapsed_s: float,
         best: Best,
+        attacks: Curriculum | None,
     ) -> None:
         self._context, self._config, self._algorithm, self._out = context, context.config, algorithm, out
         self._recorder, self._display, self._interrupted = recorder, display, interrupted
         self._began_s = self._saved_s = time.monotonic()
         self._elapsed_s = elapsed_s
         self._has_checkpoint = checkpoint.exists(out)
-        self._best = best
+        self._best, self._attacks = best, attacks
         self._remote = remote_of(out)
         self._gauges = Gauges(shown(out)) if self._config.executor == "ray" else None
         self._validator = Validator(context) if self._config.validation.kinds else None
@@ -190,6 +194,8 @@ class _Run:
         if over or stopped_early(self._config, self._best):
             self._save()
             return False
+        if self._attacks is not None and self._attacks.is_due(self._algorithm.decisions):
+            self._attack(self._attacks)
         if not self._has_checkpoint:
             self._save()  # a folder that cannot hold a checkpoint is found now, not after hours
             self._has_checkpoint = True
@@ -216,11 +222,20 @@ class _Run:
         )
         return decisions // every > last // every or (over and decisions > last)
 
+    def _attack(self, attacks: Curriculum) -> None:
+        """Attacks the current policy, and goes on with the finds among the links."""
+        self._algorithm.state()  # as for a validation
+        decisions = self._algorithm.decisions
+        with _random_state_kept():
+            found = attacks.refresh(learned(self._context, self._algorithm, attacks), decisions)
+        self._algorithm.move(attacks.context())  # type: ignore[attr-defined]
+        self._display.note(f"attacked after {decisions:,} decisions: {found} links on which the policy fails")
+
     def _validate(self, validator: Validator) -> None:
         # Its workers have finished what they were at: PyTorch traces a network by patching all of them meanwhile.
         self._algorithm.state()
         with _random_state_kept():
-            policy = learned(self._context, self._algorithm)
+            policy = learned(self._context, self._algorithm, self._attacks)
             result = validator(policy)
         decisions, data = self._algorithm.decisions, policy.encode()
         is_best = self._best.offer(data, result.score, decisions)
@@ -239,6 +254,7 @@ class _Run:
             "algorithm": rest,
             "recorder": self._recorder.state(),
             "validation": best,
+            "attacks": None if self._attacks is None else self._attacks.state(),
             "elapsed_s": self._elapsed_s + time.monotonic() - self._began_s,
         }
         parts = {f"algorithm.{k}": a for k, a in arrays.items()} | {f"best.{k}": a for k, a in best_arrays.items()}
@@ -271,7 +287,13 @@ def _random_state_kept() -> Iterator[None]:
         np.random.set_state(numpy)
 
 
-def _learn(context: Context, algorithm: Algorithm, out: Path, start: checkpoint.Checkpoint | None) -> Best:
+def _learn(
+    context: Context,
+    algorithm: Algorithm,
+    out: Path,
+    start: checkpoint.Checkpoint | None,
+    attacks: Curriculum | None,
+) -> Best:
     """Trains to the end, or until a signal; the last checkpoint has the final state.
 
     Returns the best policy of all validated.
@@ -280,6 +302,9 @@ def _learn(context: Context, algorithm: Algorithm, out: Path, start: checkpoint.
     recorder, elapsed_s = Recorder(out, config.total_decisions, shares), 0.0
     if start is not None:
         try:
+            if attacks is not None:
+                attacks.restore(start.rest["attacks"])
+                algorithm.move(attacks.context())  # type: ignore[attr-defined]
             algorithm.restore(start.part("algorithm"), start.rest["algorithm"])
             recorder.restore(start.rest["recorder"])
             best.restore(start.part("best"), start.rest["validation"])
@@ -297,7 +322,7 @@ def _learn(context: Context, algorithm: Algorithm, out: Path, start: checkpoint.
         stack.enter_context(closing(recorder))
         interrupted = stack.enter_context(signals())
         display = stack.enter_context(closing(Display(config.total_decisions, algorithm.decisions, shares)))
-        algorithm.learn(_Run(context, algorithm, out, recorder, display, interrupted, elapsed_s, best))
+        algorithm.learn(_Run(context, algorithm, out, recorder, display, interrupted, elapsed_s, best, attacks))
     return best
 
 
@@ -312,11 +337,12 @@ def _write(out: Path, name: str, data: bytes) -> None:
         ) from error
 
 
-def learned(context: Context, algorithm: Algorithm) -> Artifact:
+def learned(context: Context, algorithm: Algorithm, attacks: Curriculum | None = None) -> Artifact:
     """Returns the artifact of the current policy of `algorithm`. Raises PolicyError as `artifact_of` does."""
     params: Callable[[], dict[str, float]] = getattr(algorithm, "params", dict)
     model: Callable[[], Decide | None] = getattr(algorithm, "model", lambda: None)
-    return artifact_of(context, algorithm.policy(), params(), model())
+    finds = () if attacks is None else attacks.finds
+    return artifact_of(context, algorithm.policy(), params(), model(), finds)
 
 
 def artifact_of(
@@ -324,11 +350,12 @@ def artifact_of(
     policy: torch.nn.Module,
     found: Mapping[str, float] | None = None,
     model: Decide | None = None,
+    finds: Sequence[Path] = (),
 ) -> Artifact:
     """Returns the artifact of a trained `policy`: its network, interface and provenance.
 
-    `found` are learned parameters. Raises PolicyError if the artifact decides otherwise than `model` (default: the
-    policy itself) on recorded observations.
+    `found` are learned parameters, `finds` scenarios of attacks that it was trained on. Raises PolicyError if the
+    artifact decides otherwise than `model` (default: the policy itself) on recorded observations.
     """
     config, spec = context.config, context.spec
     return modules.to_artifact(
@@ -340,7 +367,7 @@ def artifact_of(
         params=spec.values({**config.params, **(found or {})}),
         training=context.portable,
         seed=config.seed,
-        trained_on=trained_on(config),
+        trained_on=trained_on(config, finds),
     )
 
 

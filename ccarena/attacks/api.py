@@ -149,8 +149,8 @@ def carry_out(
     _check_workers(workers)
     check_runs(SIM, [entrant])
     space, harms = read_space(plan.space), chosen(plan.harms)
-    _check_companies(space, harms, bool(plan.harms))
-    harms = {name: harm for name, harm in harms.items() if harm.company in (None, *space.companies())}
+    check_competitions(space, harms, bool(plan.harms))
+    harms = {name: harm for name, harm in harms.items() if harm.competition in (None, *space.competitions())}
     check_writable(folder)
     if (folder / PLAN).exists():
         if not resume:
@@ -225,7 +225,7 @@ def replay(
     with ExitStack() as stack:
         who = parse(text) if entrant is None else read(entrant, stack)
         check_runs(
-            backend, [who, *(parse(each.case.values["beside"]) for each in finds if each.case.company == "others")]
+            backend, [who, *(parse(each.case.values["beside"]) for each in finds if each.case.competition == "others")]
         )
         folder = stack.enter_context(scratch())
         with Journal(folder, "ccarena attack") as journal:
@@ -252,9 +252,9 @@ def _check_workers(workers: int | None) -> None:
         raise ConfigError(f"workers = {workers}: expected at least 1")
 
 
-def _check_companies(space: Space, harms: Mapping[str, Harm], named: bool) -> None:
+def check_competitions(space: Space, harms: Mapping[str, Harm], named: bool) -> None:
     """Raises ConfigError for a competitor that is no entrant, or a named harm that no case of the space can have."""
-    found = space.companies()
+    found = space.competitions()
     for text in found.get("others", ()):
         try:
             check_runs(SIM, [parse(text)])
@@ -262,9 +262,9 @@ def _check_companies(space: Space, harms: Mapping[str, Harm], named: bool) -> No
             raise ConfigError(f"parameters.beside: {error}") from error
     words = {"alone": NOBODY, "itself": ITSELF, "others": "an entrant, such as cubic"}
     for name, harm in harms.items():
-        if named and harm.company is not None and harm.company not in found:
+        if named and harm.competition is not None and harm.competition not in found:
             raise ConfigError(
-                f"harm {name}: the space has no case of it; add {words[harm.company]} to parameters.beside"
+                f"harm {name}: the space has no case of it; add {words[harm.competition]} to parameters.beside"
             )
 
 

@@ -51,7 +51,7 @@ class Archive:
         return sorted(found, key=lambda each: (-each.severity, each.number))
 
     def counterexamples(self, most: int) -> list[Elite]:
-        """Returns at most `most` counterexamples of each harm, with different company or disturbances: the worst,
+        """Returns at most `most` counterexamples of each harm, with different competition or disturbances: the worst,
         then those with fewest disturbances.
         """
         plain = self.space.plain

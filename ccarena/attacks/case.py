@@ -12,14 +12,25 @@ from ccarena.core.files import digest
 from ccarena.scenarios.entrants import Entrant, parse
 from ccarena.scenarios.room import receiver_room
 
-__all__ = ["APPLICATIONS", "ATTACKED", "BESIDE", "ITSELF", "NOBODY", "SHAPES", "Case", "Company", "Steps", "scenario"]
+__all__ = [
+    "APPLICATIONS",
+    "ATTACKED",
+    "BESIDE",
+    "ITSELF",
+    "NOBODY",
+    "SHAPES",
+    "Case",
+    "Competition",
+    "Steps",
+    "scenario",
+]
 
 NOBODY, ITSELF = "nobody", "itself"
 """Words of `beside` that are no entrants: the entrant is alone, or beside more flows of its own."""
 ATTACKED, BESIDE = "attacked", "beside"
 """Names of the attacked flow and of the others in the scenario of a case."""
-Company: TypeAlias = Literal["alone", "itself", "others"]
-"""Company of the entrant on the link."""
+Competition: TypeAlias = Literal["alone", "itself", "others"]
+"""Competition of the entrant on the link."""
 Steps: TypeAlias = tuple[tuple[float, float], ...]
 """Times in s and the levels from then on."""
 SHAPES = ("capacity", "delay_ms", "loss")
@@ -49,7 +60,7 @@ class Case:
     """Steps of each shape; empty where it is steady."""
 
     @property
-    def company(self) -> Company:
+    def competition(self) -> Competition:
         """Returns who else is on the link."""
         beside = self.values["beside"]
         return "alone" if beside == NOBODY else "itself" if beside == ITSELF else "others"
@@ -57,7 +68,7 @@ class Case:
     @property
     def measured_from_s(self) -> float:
         """Returns the time from which the run is measured."""
-        late_s = 0.0 if self.company == "alone" else float(self.values["late_s"])
+        late_s = 0.0 if self.competition == "alone" else float(self.values["late_s"])
         return max(START_UP * self.duration_s, late_s + START_UP_S)
 
     @property
@@ -87,7 +98,7 @@ class Case:
 
     def normal(self, plain: Mapping[str, Any]) -> Case:
         """Returns the case with plain values where a value has no effect, so that equal links are equal cases."""
-        if self.company != "alone":
+        if self.competition != "alone":
             return self
         without = {name: plain[name] for name in ("competitors", "late_s")}
         return replace(self, values={**self.values, **without})
@@ -102,7 +113,7 @@ class Case:
 
     def mechanism(self, plain: Mapping[str, Any]) -> str:
         """Returns the kind of link in words, by which finds are told apart."""
-        words = [{"alone": "alone", "itself": "beside itself"}.get(self.company, f"beside {self.values['beside']}")]
+        words = [{"alone": "alone", "itself": "beside itself"}.get(self.competition, f"beside {self.values['beside']}")]
         buffer = self.values["buffer_bdp"]
         shallow = buffer < SHALLOW_BDP or self.queue_packets < SHALLOW_PACKETS
         words += ["shallow buffer"] if shallow else ["deep buffer"] if buffer > DEEP_BDP else []
@@ -115,7 +126,7 @@ class Case:
         parts += [f"loss {100 * of['loss']:g} %"] if of["loss"] else []
         parts += [f"jitter {of['jitter_ms']:g} ms"] if of["jitter_ms"] else []
         parts += [str(of["application"])] if of["application"] != "bulk" else []
-        if self.company != "alone":
+        if self.competition != "alone":
             late = f" from {of['late_s']:g} s on" if of["late_s"] else ""
             parts.append(f"beside {of['competitors']} × {of['beside']}{late}")
         for name, unit, scale in (
@@ -159,8 +170,8 @@ def scenario(
     room = receiver_room([{"service": {"rate_mbps": of["rate_mbps"]}}], of["rtt_ms"])
     own = {**entrant.flow, "receive_window_packets": room}
     flows = [{"name": ATTACKED, **own, "app": _application(case)}] if attacked else []
-    if beside and case.company != "alone":
-        other = own if case.company == "itself" else parse(of["beside"]).flow
+    if beside and case.competition != "alone":
+        other = own if case.competition == "itself" else parse(of["beside"]).flow
         flows.append({"name": BESIDE, **other, "count": int(of["competitors"]), "start_s": of["late_s"]})
     return {
         "version": 1,

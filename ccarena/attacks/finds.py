@@ -128,7 +128,7 @@ def _scenario_text(entrant: Entrant, find: Find) -> str:
     made = set(entrant.flow) - {"scheme"}
     flows = []
     for flow in document["flows"]:
-        own = flow["name"] == ATTACKED or find.case.company == "itself"
+        own = flow["name"] == ATTACKED or find.case.competition == "itself"
         kept = {key: value for key, value in flow.items() if not own or key not in made}
         flows.append({**kept, "scheme": text if own else flow["scheme"]})
     harm = HARMS[find.harm]

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ccarena.attacks.case import PACKET_BYTES, Case, Company
+from ccarena.attacks.case import PACKET_BYTES, Case, Competition
 from ccarena.errors import ConfigError, did_you_mean
 from ccarena.eval.heldout.oracle import Bound, one_rtt_late
 from ccarena.eval.measure.queueing import queueing_delay_ms
@@ -79,8 +79,8 @@ class Harm:
     definition: str
     threshold: float
     """Value from which a case is a counterexample."""
-    company: Company | None
-    """Company in which it is defined; None in any."""
+    competition: Competition | None
+    """Competition in which it is defined; None in any."""
     function: Callable[[Seen], float]
     bulk: bool = True
     """True if it is defined for bulk traffic alone."""
@@ -99,7 +99,7 @@ def values_of(seen: Seen) -> dict[str, float]:
     """Returns the value of each harm that is defined for the run."""
     found = {}
     for name, harm in HARMS.items():
-        if harm.company not in (None, seen.case.company):
+        if harm.competition not in (None, seen.case.competition):
             continue
         if harm.bulk and seen.case.values["application"] != "bulk":
             continue

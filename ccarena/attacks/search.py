@@ -1,6 +1,6 @@
 """Loop of an attack: cases from three sources are run, and the archive keeps the worst of each harm and kind of link.
 
-The first cases are random. Then generations of CMA-ES climb towards the worst case of one harm and company after
+The first cases are random. Then generations of CMA-ES climb towards the worst case of one harm and competition after
 the other. In between, changes and mixtures of archived cases fill the archive (MAP-Elites). Every generation draws from
 a generator of its own, and the journal keeps all results. A resumed attack therefore finds the same as one without an
 interruption.
@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ccarena.attacks.archive import Archive
-from ccarena.attacks.case import Case, Company
+from ccarena.attacks.case import Case, Competition
 from ccarena.attacks.harms import Harm
 from ccarena.attacks.space import Genes, Space
 from ccarena.attacks.trial import SEED, Outcome, Trials
@@ -72,29 +72,29 @@ class _Search:
         self.space, self.harms, self.trials, self.seed = space, harms, trials, seed
         self.archive = archive
         self.tried: list[Tried] = []
-        self._companies: list[Company | None] = list(
-            dict.fromkeys(each.company for each in harms.values() if each.company is not None)
+        self._competitions: list[Competition | None] = list(
+            dict.fromkeys(each.competition for each in harms.values() if each.competition is not None)
         ) or [None]
         self._climbs: dict[Target, _Climb] = {}
         self._generation = 0
 
     def random(self, count: int) -> None:
-        """Runs random cases, in each company in turn."""
+        """Runs random cases, in each competition in turn."""
         rng = self._rng()
         genes = [rng.random(self.space.size) for _ in range(count)]
-        companies = [self._companies[index % len(self._companies)] for index in range(count)]
-        self._judge("random", genes, [self.space.case(*each) for each in zip(genes, companies, strict=True)])
+        competitions = [self._competitions[index % len(self._competitions)] for index in range(count)]
+        self._judge("random", genes, [self.space.case(*each) for each in zip(genes, competitions, strict=True)])
 
     def targets(self) -> list[Target]:
-        """Returns the harms with each company in which they are defined, a harm in one company after the other."""
+        """Returns the harms with each competition in which they are defined, one competition after the other."""
         found: dict[str, list[str | None]] = {}
         for name, harm in self.harms.items():
-            found[name] = [None] if harm.company is None else list(self.space.companies()[harm.company])
+            found[name] = [None] if harm.competition is None else list(self.space.competitions()[harm.competition])
         most = max(len(besides) for besides in found.values())
         return [(name, besides[turn]) for turn in range(most) for name, besides in found.items() if turn < len(besides)]
 
     def climb(self, target: Target) -> None:
-        """Runs a generation of CMA-ES towards the worst case of a harm in a company, if any case has some of it."""
+        """Runs a generation of CMA-ES towards the worst case of a harm in a competition, if any case has some of it."""
         (harm, beside), rng = target, self._rng()
         elites = [each for each in self.archive.of(harm) if beside in (None, each.case.values["beside"])]
         if not elites:
@@ -131,7 +131,7 @@ class _Search:
             changed = rng.random(child.size) < CHANGED
             changed[int(rng.integers(child.size))] = True
             child[changed] = np.clip(child[changed] + rng.normal(0.0, SIGMA, int(changed.sum())), 0.0, 1.0)
-            case = self.space.case(child, self.harms[parent.harm].company)
+            case = self.space.case(child, self.harms[parent.harm].competition)
             if case.id not in known:
                 known.add(case.id)
                 genes.append(child)

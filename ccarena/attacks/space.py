@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccarena import _core
-from ccarena.attacks.case import APPLICATIONS, ITSELF, NOBODY, Case, Company, Steps
+from ccarena.attacks.case import APPLICATIONS, ITSELF, NOBODY, Case, Competition, Steps
+from ccarena.core.dimensions import Dimension, dimensions_of
 from ccarena.core.reader import read_data
 from ccarena.errors import ConfigError, did_you_mean, excerpt
-from ccarena.tune.space import Dimension, dimensions_of
 
 __all__ = ["DEFAULT", "Genes", "Parameter", "Shape", "Space", "changes_of", "number_of", "read_case", "read_space"]
 
@@ -149,23 +149,23 @@ class Space:
         """Returns the plain value of each parameter."""
         return {each.name: each.plain for each in self.parameters}
 
-    def companies(self) -> dict[Company, list[str]]:
-        """Returns what may stand beside the entrant, by company."""
-        found: dict[Company, list[str]] = {}
+    def competitions(self) -> dict[Competition, list[str]]:
+        """Returns what may stand beside the entrant, by competition."""
+        found: dict[Competition, list[str]] = {}
         for each in self._beside.values.values:
-            company: Company = "alone" if each == NOBODY else "itself" if each == ITSELF else "others"
-            found.setdefault(company, []).append(each)
+            competition: Competition = "alone" if each == NOBODY else "itself" if each == ITSELF else "others"
+            found.setdefault(competition, []).append(each)
         return found
 
-    def case(self, genes: Genes, company: Company | None = None, beside: str | None = None) -> Case:
-        """Returns the case of a vector of genes; in one `company` or `beside` someone, or in what its genes name."""
+    def case(self, genes: Genes, competition: Competition | None = None, beside: str | None = None) -> Case:
+        """Returns the case of a vector of genes; in a `competition` or `beside` someone, or in what its genes name."""
         shares = [float(share) for share in genes]
         values = {each.name: each.at(share) for each, share in zip(self.parameters, shares, strict=False)}
         if beside is not None:
             values["beside"] = beside
-        elif company is not None:
+        elif competition is not None:
             share = shares[self.parameters.index(self._beside)]
-            values["beside"] = _chosen(self.companies()[company], share)
+            values["beside"] = _chosen(self.competitions()[competition], share)
         rest, shapes = shares[len(self.parameters) :], {}
         for shape in self.shapes:
             shapes[shape.name] = shape.at(rest[: shape.size], self.duration_s)

@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from ccarena.attacks.case import ATTACKED, BESIDE, Case, Company, scenario
+from ccarena.attacks.case import ATTACKED, BESIDE, Case, Competition, scenario
 from ccarena.attacks.harms import CRASH, HARMS, Seen, values_of
 from ccarena.attacks.simplify import simplify
 from ccarena.controllers.load import is_python
@@ -30,8 +30,8 @@ from ccarena.scenarios.one_run import Run, perform
 
 __all__ = ["SEED", "Outcome", "Trials", "measure"]
 
-RUNS: Mapping[Company, int] = {"alone": 1, "itself": 1, "others": 3}
-"""Runs of a case by company: beside others, also one of the entrant alone and one of the others alone."""
+RUNS: Mapping[Competition, int] = {"alone": 1, "itself": 1, "others": 3}
+"""Runs of a case by competition: beside others, also one of the entrant alone and one of the others alone."""
 SEED = 1
 """Seed of the runs of a search; a find is replayed with others."""
 ENDED = "its process ended: it did not stop, or crashed"
@@ -79,7 +79,7 @@ class Trials:
 
     def time_needed(self, cases: Sequence[Case]) -> str:
         """Returns a sentence on how long the cases take in real time; empty for the simulator."""
-        runs = [case.duration_s for case in cases for _ in range(RUNS[case.company])]
+        runs = [case.duration_s for case in cases for _ in range(RUNS[case.competition])]
         return time_needed(self.backend, runs, BACKENDS[self.backend].at_once(self.workers))
 
     def _keys(self, cases: Sequence[tuple[Case, int]]) -> list[str]:
@@ -131,7 +131,7 @@ def measure(case: Case, entrant: Entrant, seed: int, backend: str = SIM) -> tupl
     run = _performed(case, entrant, seed, backend)
     window = (case.measured_from_s, case.duration_s)
     seen = Seen(case, Record(run.document, run.result, window))
-    if case.company == "others":
+    if case.competition == "others":
         alone = _performed(case, entrant, seed, backend, beside=False)
         others = _performed(case, entrant, seed, backend, attacked=False)
         rates = [_rates(each, window) for each in (alone, others)]
@@ -145,7 +145,7 @@ def _performed(case: Case, entrant: Entrant, seed: int, backend: str, **flows: b
             run = perform(scenario(case, entrant, seed, **flows), backend)
         except ControllerError as error:
             # Its first line names the flow whose class raised.
-            of_other = case.company == "others" and f" of {BESIDE}" in str(error).partition("\n")[0]
+            of_other = case.competition == "others" and f" of {BESIDE}" in str(error).partition("\n")[0]
             raise (CompetitorError if of_other else ControllerError)(str(error)) from error
         if run.valid:
             break
@@ -153,7 +153,7 @@ def _performed(case: Case, entrant: Entrant, seed: int, backend: str, **flows: b
         raise MachineError(f"the emulator was late in {ATTEMPTS} attempts; replay the finds on a quieter machine")
     for flow in run.result["flows"]:
         if flow.get("error"):
-            is_own = case.company != "others" or flow["name"] == ATTACKED
+            is_own = case.competition != "others" or flow["name"] == ATTACKED
             raise (ControllerError if is_own else CompetitorError)(str(flow["error"]))
     return run
 

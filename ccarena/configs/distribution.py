@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from ccarena.configs.sections import IntPair, Pair, Range, Section
+from ccarena.configs.sections import Count, IntPair, Pair, Range, Section
 
 
 class LinkKinds(Section):
@@ -79,6 +79,26 @@ class RouterConfig(Section):
     """Probability that a router lacks only one of these, each equally often. Errors and gaps keep their `every_ms`."""
 
 
+class AttackConfig(Section):
+    """Attacks on the policy during its training: an automatic curriculum (docs/attack.md).
+
+    Every `every_decisions`, the current policy is attacked, and worlds begin new episodes with the new finds.
+    """
+
+    every_decisions: Count = Field(500_000, ge=1)
+    """Decisions between two attacks; the first one is after as many."""
+    candidates: int = Field(120, ge=1, le=1_000_000)
+    """Links that an attack tries."""
+    each: int = Field(8, ge=1, le=1000)
+    """Most finds of one attack and harm that become training links."""
+    finds: int = Field(24, ge=1, le=10_000)
+    """Most finds that are drawn at a time; the oldest are forgotten first."""
+    harms: list[str] = Field(["regret"], min_length=1)
+    """Harms that attacks look for."""
+    space: dict[str, Any] = Field({})
+    """Keys of the space of links that differ from the default one."""
+
+
 class LinkConfig(Section):
     """Distribution of the bottleneck: each episode draws one link from it, uniformly within each range."""
 
@@ -103,6 +123,8 @@ class LinkConfig(Section):
     adversarial: list[str] = Field([])
     """Folders of `ccarena attack`, or scenario files. An episode has the links, the other flows and the length of one;
     learners take the place of its first flow."""
+    attack: AttackConfig | None = None
+    """Attacks during the training, whose finds join `adversarial`; null is none."""
     wifi: dict[str, Annotated[Pair, Range(0, 1e9)]] = Field(
         {"packets": (8, 64), "busy_us": (0, 2000), "retry": (0, 0.3)}
     )
@@ -149,8 +171,13 @@ class LinkConfig(Section):
                 )
         if self.kinds.conditions > 0 and not self.conditions:
             raise ValueError('"conditions" is empty, but links of that kind have a positive weight; name some traces')
-        if self.kinds.adversarial > 0 and not self.adversarial:
-            raise ValueError('"adversarial" is empty, but links of that kind have a positive weight; name an attack')
+        if kinds.adversarial > 0 and not self.adversarial and self.attack is None:
+            raise ValueError(
+                '"adversarial" is empty, but links of that kind have a positive weight; name an attack, or let the '
+                'training attack itself ("attack: {}")'
+            )
+        if kinds.adversarial == 0 and self.attack is not None:
+            raise ValueError('"attack" has no effect without a weight: give "kinds.adversarial" one, or leave it out')
         return self
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -192,11 +192,12 @@ def without_carrier(config: TrainConfig, carrier: str) -> TrainConfig:
     )
 
 
-def trained_on(config: TrainConfig) -> list[dict[str, str]]:
+def trained_on(config: TrainConfig, finds: Sequence[Path] = ()) -> list[dict[str, str]]:
     """Returns everything that training on `config` draws capacity from: `kind` (trace, preset or distribution), name,
     digest.
 
-    The digest of a trace is that of its file; of a preset and of the distribution, that of its parameters.
+    The digest of a trace is that of its file; of a preset and of the distribution, that of its parameters. `finds` are
+    scenarios of attacks during the training.
     """
     link = config.env.link
     found = []
@@ -206,7 +207,9 @@ def trained_on(config: TrainConfig) -> list[dict[str, str]]:
     if link.kinds.conditions > 0:
         files = [find(name) for name in link.conditions]
         found += [{"kind": "conditions", "name": file.name, "digest": digest(file.read_bytes())} for file in files]
-    found += [{"kind": "find", "name": file.name, "digest": digest(file.read_bytes())} for file in _attacks(link)]
+    found += [
+        {"kind": "find", "name": file.name, "digest": digest(file.read_bytes())} for file in [*_attacks(link), *finds]
+    ]
     if link.kinds.cellular > 0:
         presets = {preset["name"]: preset for preset in _core.cellular_presets()}
         found += [

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from ccarena.configs.cluster import RayConfig
-from ccarena.configs.distribution import CrossTraffic, EnvConfig, LinkConfig, LinkKinds
+from ccarena.configs.distribution import AttackConfig, CrossTraffic, EnvConfig, LinkConfig, LinkKinds
 from ccarena.configs.judging import (
     ConstantAction,
     EvalConfig,
@@ -42,6 +42,7 @@ from ccarena.configs.sections import MAX_SEED, Count, Section, Text
 __all__ = [
     "A3CConfig",
     "AlgorithmConfig",
+    "AttackConfig",
     "CmaEsConfig",
     "ConstantAction",
     "CrossTraffic",
