@@ -26,8 +26,8 @@ class Old(NamedTuple):
 RUST = ("crates", "fuzz", "docs")
 PYTHON = ("ccarena", "bench", "examples", "docs", "README.md")
 OLD = [
-    Old(r"\bCompany\b|\bcompanies\b", "Competition, competitions", ("ccarena/attacks", "tests/attacks")),
     Old(r"\bpolicy control\b", "policy rule"),
+    Old(r"\bCompany\b|\bcompanies\b", "Competition, competitions", ("ccarena/attacks", "tests/attacks")),
     Old(r"\becn_(packets|ratio)\b", "ce_packets, ce_ratio"),
     Old(r"\bpolicies[/.]shipped\b", "the folder of the policy's scheme, ccarena/SCHEME/policies"),
     Old(r"\$\{policy\b", "${policies.SCHEME}", ("ccarena/eval/suites", "docs")),

@@ -25,14 +25,14 @@ _CERTAIN = -1e30
 
 @dataclass(frozen=True)
 class Rows:
-    """What has to be shown over boxes, from the outputs at their centres.
+    """Rows that have to be shown over boxes, from the outputs at their centres.
 
     The claim holds where all `holding` rows are at most 0, and is violated where all `violating` rows are. Both are
     matrices `[N, rows, size]`, which multiply the outputs, and offsets `[N, rows]`.
     """
 
     holds: Flags
-    """Whether it holds at the centres, `[N]`."""
+    """Flags of the centres at which it holds, `[N]`."""
     holding: tuple[Array, Array]
     violating: tuple[Array, Array]
 

@@ -150,9 +150,9 @@ def test_rows_of_a_change_are_certain_only_where_all_steps_hold() -> None:
     asked = question.rows(centres)
     taken = question.values[others.reshape(-1, 3, 5).argmax(axis=2)]
     really = (np.abs(np.diff(taken, axis=1)) <= 1).all(axis=1)
-    for (rows, offset), truth in ((asked.holding, True), (asked.violating, False)):
+    for (rows, offset), expected in ((asked.holding, True), (asked.violating, False)):
         certain = (np.einsum("nrs,ns->nr", rows, others) + offset <= 0).all(axis=1)
-        assert certain.any() and (really[certain] == truth).all()
+        assert certain.any() and (really[certain] == expected).all()
 
 
 @pytest.mark.parametrize("spec", [CONTINUOUS, DISCRETE], ids=["continuous", "discrete"])
@@ -162,9 +162,9 @@ def test_rows_of_a_bound_show_both_sides_from_any_centre(spec: dict[str, Any]) -
     centres, others = np.random.default_rng(0).normal(0, 1.5, (2, 20_000, 5 if spec is DISCRETE else 1))
     actions = question.values[others.argmax(axis=1)] if spec is DISCRETE else others[:, 0]
     asked, really = question.rows(centres), (actions >= -1) & (actions <= 1)
-    for (rows, offset), truth in ((asked.holding, True), (asked.violating, False)):
+    for (rows, offset), expected in ((asked.holding, True), (asked.violating, False)):
         certain = (np.einsum("nrs,ns->nr", rows, others) + offset <= 0).all(axis=1)
-        assert (really[certain] == truth).all()
+        assert (really[certain] == expected).all()
         assert set(asked.holds[certain].tolist()) == {True, False}, "each side is shown from centres of both"
 
 
