@@ -62,6 +62,9 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     send.add_argument(
         "--out", type=folder, default=Path("runs", "remote"), metavar="DIR", help=f"folder for {MADE} (runs/remote)"
     )
+    send.add_argument(
+        "--resume", action="store_true", help="keep the finished runs in DIR, and make the missing ones"
+    )
     token = {"required": True, "metavar": "FILE", "help": "file with the secret that both machines hold"}
     send.add_argument("--token", type=Path, **token)
     serve.add_argument("--token", type=kept, **{**token, "help": f"{token['help']}; made if it is not there"})
@@ -88,28 +91,31 @@ def _serve(args: argparse.Namespace) -> int:
 
 def _send(args: argparse.Namespace) -> int:
     from ccarena.remote import token
-    from ccarena.remote.run import measure, plan
+    from ccarena.remote.run import finished, measure, plan
 
     secret = token.read(args.token)
     planned = plan(args.scenario, args.entrants, args.repeats, args.duration_s, args.order_seed)
     records = args.out / "runs"
-    if records.is_dir() and any(records.glob("*.npz")):
-        raise ConfigError(f"{args.out}: holds measured runs; give another folder with --out, or remove it")
+    made = finished(records, planned) if args.resume else {}
+    if not args.resume and records.is_dir() and any(records.glob("*.npz")):
+        raise ConfigError(
+            f"{args.out}: holds measured runs; go on with them by --resume, give another folder with --out, or remove it"
+        )
     check_writable(records)
     address = address_of(args.remote)
-    runs: list[Run] = []
     ended: BaseException | None = None
     try:
         with progress_bar("measuring", "runs") as progress:
-            for each in measure(planned, address, secret, records):
-                runs.append(each)
-                progress(len(runs), len(planned))
+            for number, each in measure(planned, address, secret, records, skip=made):
+                made[number] = each
+                progress(len(made), len(planned))
     except (CcarenaError, KeyboardInterrupt) as error:
         ended = error
+    runs = [made[number] for number in sorted(made)]
     if runs:
         _show(args, runs, address)
     if ended is not None:
-        done = f"{len(runs)} of {len(planned)} runs were made" + (f" and are in {args.out}" if runs else "")
+        done = f"{len(runs)} of {len(planned)} runs were made" + (f" and are in {args.out}; --resume makes the rest" if runs else "")
         raise type(ended)(f"{ended}; {done}" if str(ended) else f"interrupted; {done}")
     return 0
 
@@ -119,7 +125,8 @@ def _show(args: argparse.Namespace, runs: Sequence[Run], address: str) -> None:
     from ccarena.scenarios.results import Results
     from ccarena.scenarios.tables import notes, table_of
 
-    Results(tuple(runs)).write(args.out, title=args.scenario.name, repeat=[command_line(args)])
+    command = command_line(args).replace(" --resume", "")
+    Results(tuple(runs)).write(args.out, title=args.scenario.name, repeat=[command])
     for entrant in dict.fromkeys(each.axes.get("entrant") for each in runs):
         mine = [each for each in runs if each.axes.get("entrant") == entrant]
         print_table(f"{args.scenario} to {address}: {len(mine)} runs", *table_of(mine), left=3)

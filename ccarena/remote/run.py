@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from ccarena.scenarios.real_time import RealTimeRun
 from ccarena.scenarios.scenario import flows_of, read_file, resolve
 from ccarena.scenarios.sweep import expanded
 
-__all__ = ["PATH", "Planned", "measure", "on_path", "plan", "run_scenario"]
+__all__ = ["PATH", "Planned", "finished", "measure", "on_path", "plan", "run_scenario"]
 
 PATH = "path"
 """Name of the link that stands for the path between the machines."""
@@ -100,10 +101,42 @@ def _cell(file: Path, cell: tuple[str, dict[str, Any], dict[str, Any]]) -> Plann
     return Planned(file.name, document, axes)
 
 
-def measure(planned: Sequence[Planned], address: str, token: str, folder: Path | None = None) -> Iterator[Run]:
-    """Makes the runs one after the other, writes each to `folder`, and yields it. Raises what `run_scenario` does."""
+def finished(folder: Path, planned: Sequence[Planned]) -> dict[int, Run]:
+    """Returns the runs in `folder` by their numbers in the plan.
+
+    Raises ConfigError if one is damaged, or is not the run that the plan has in its place.
+    """
+    found = {}
     for number, (name, document, axes) in enumerate(planned):
-        if number:
+        path = _file(folder, number)
+        if not path.exists():
+            continue
+        run, given = records.load(path)
+        # As JSON has it, where a tuple is a list.
+        if given != json.loads(json.dumps(document)) or (run.scenario, dict(run.axes)) != (name, dict(axes)):
+            raise ConfigError(
+                f"{path}: not run {number + 1} of this plan; resume with the scenario, entrants and options that the "
+                "folder began with, or give another folder with --out"
+            )
+        found[number] = run
+    return found
+
+
+def _file(folder: Path, number: int) -> Path:
+    """Returns the file of a run of a plan."""
+    return folder / f"{number:04}.npz"
+
+
+def measure(
+    planned: Sequence[Planned], address: str, token: str, folder: Path | None = None, skip: Container[int] = ()
+) -> Iterator[tuple[int, Run]]:
+    """Makes the runs one after the other but those in `skip`, writes each to `folder`, and yields it with its number.
+
+    Raises what `run_scenario` does.
+    """
+    missing = [(number, each) for number, each in enumerate(planned) if number not in skip]
+    for number, (name, document, axes) in missing:
+        if number != missing[0][0]:
             time.sleep(PAUSE_S)
         try:
             result = execute(document, REMOTE.name, address=address, token=token)
@@ -112,8 +145,8 @@ def measure(planned: Sequence[Planned], address: str, token: str, folder: Path |
         seed = int(document["seed"])
         run = Run(name, seed, REMOTE.name, _with_delays(checked(document), result), result, axes)
         if folder is not None:
-            records.save(folder / f"{number:04}.npz", run, document)
-        yield run
+            records.save(_file(folder, number), run, document)
+        yield number, run
 
 
 def _with_delays(document: dict[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:

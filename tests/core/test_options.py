@@ -445,6 +445,7 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--order-seed": more(f"{SENT} --repeats 9", "--order-seed 7"),
         "--duration-s": more(SENT, "--duration-s 2"),
         "--out": more(SENT, "--out elsewhere"),
+        "--resume": more(f"{SENT} --out measured", "--resume"),
         "--token": Case("remote run 192.0.2.1 scenario.yaml", "remote run 192.0.2.1 scenario.yaml --token held.txt"),
     },
     "fit": {

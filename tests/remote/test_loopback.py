@@ -93,7 +93,7 @@ def test_the_command_keeps_each_run_and_makes_tables(
     rows = (out / "flows.csv").read_text().splitlines()
     assert len(rows) == 5 and "remote" in rows[1] and (out / "page.html").is_file()
     assert cli.main(words) == 2
-    assert "holds measured runs; give another folder" in capsys.readouterr().err
+    assert "holds measured runs; go on with them by --resume, give another folder" in capsys.readouterr().err
     assert cli.main(["fit", str(out), "--json", str(tmp_path / "fit.json")]) == 0
     assert "rate: at least" in capsys.readouterr().out
     fitted = json.loads((tmp_path / "fit.json").read_text())
@@ -145,25 +145,33 @@ def test_one_run_at_a_time(serve: Serve, secret: str) -> None:
 
 
 @pytest.mark.parametrize("who", ["server", "client"])
-def test_what_was_earned_is_kept_when_an_end_goes(serve: Serve, secret: str, tmp_path: Path, who: str) -> None:
+def test_what_was_earned_is_kept_when_an_end_goes_and_the_rest_is_made_later(
+    serve: Serve, secret: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], who: str
+) -> None:
     server, file, out = serve(), tmp_path / "s.yaml", tmp_path / "out"
-    file.write_text("duration_s: 1\nflows:\n  - {scheme: cubic, app: {type: cbr, rate_mbps: 1}}\n")
-    words = ["remote", "run", server.address, str(file), "--token", str(server.token), "--out", str(out)]
-    client = subprocess.Popen(
-        [sys.executable, "-m", "ccarena_command", *words, "--repeats", "50"], stderr=subprocess.PIPE, text=True
-    )
+    file.write_text('duration_s: 0.5\nflows:\n  - {scheme: "${entrant}", app: {type: cbr, rate_mbps: 1}}\n')
+    words = ["remote", "run", server.address, str(file), "cubic", "bbr", "--token", str(server.token)]
+    words += ["--out", str(out), "--repeats", "2"]
+    client = subprocess.Popen([sys.executable, "-m", "ccarena_command", *words], stderr=subprocess.PIPE, text=True)
     until = time.monotonic() + 20
     while not list(out.glob("runs/*.npz")) and time.monotonic() < until:
-        time.sleep(0.05)
+        time.sleep(0.01)
     if who == "server":
         server.process.kill()
     else:
         client.send_signal(signal.SIGINT)
     _, said = client.communicate(timeout=40)
-    kept = len(records.load_folder(out))
-    assert f"{kept} of 50 runs were made and are in {out}" in said
+    first = {file: file.stat().st_mtime_ns for file in out.glob("runs/*.npz")}
+    assert 1 <= len(first) < 4
+    assert f"{len(first)} of 4 runs were made and are in {out}; --resume makes the rest" in said
     assert ("the server is gone" in said or "no answer" in said) if who == "server" else "interrupted" in said
     assert client.returncode in ({4} if who == "server" else {130}) and (out / "flows.csv").is_file()
-    if who == "client":
-        # The server is free at once for the next.
-        assert run_scenario(steady(0.2), address=server.address, token=secret)["flows"]
+    if who == "server":
+        serve(address=server.address)
+    # The server of an interrupted client is free at once for the next.
+    assert cli.main([*words, "--resume"]) == 0
+    runs = [run for run, _ in records.load_folder(out)]
+    assert [run.seed for run in runs] == [1, 1, 2, 2] and len((out / "flows.csv").read_text().splitlines()) == 5
+    assert {file: file.stat().st_mtime_ns for file in first} == first, "finished runs are not made again"
+    assert cli.main([*words, "--resume", "--order-seed", "5"]) == 2
+    assert "not run 1 of this plan; resume with the scenario, entrants and options" in capsys.readouterr().err
