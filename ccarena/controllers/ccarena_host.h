@@ -116,7 +116,7 @@
 #define CCARENA_PACES_EACH 128
 
 /*
- Need: packets leave as ECT(1) (RFC 9331).
+ Host: packets leave as ECT(1) (RFC 9331) if the controller needs it. Need: they have to.
  */
 #define CCARENA_L4S 256
 

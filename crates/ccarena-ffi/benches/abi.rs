@@ -14,13 +14,13 @@ use ccarena_cc::steady_state::{Event, events};
 use ccarena_cc::{Config, Flow, Host, Source, Time};
 use ccarena_wasm::abi as layout;
 
+#[path = "../tests/common/mod.rs"]
+mod common;
+use common::{Aligned, facts};
+
 /// Rounds are so short that most of them run undisturbed, and the fastest of each kind counts.
 const ACKS: u64 = 2_000;
 const ROUNDS: usize = 1_000;
-const REPORTS: u32 = CCARENA_EVERY_PACKET | CCARENA_RATE_SAMPLES | CCARENA_PACKET_NUMBERS | CCARENA_MARKS;
-
-#[repr(align(8))]
-struct Aligned<const N: usize>([u8; N]);
 
 /// Nanoseconds per acknowledgement of a native flow.
 fn native(scheme: &str) -> f64 {
@@ -39,21 +39,7 @@ fn native(scheme: &str) -> f64 {
 /// Drives a flow with the same events through the ABI.
 fn abi(scheme: &str) -> f64 {
     let name = CString::new(scheme).expect("a name");
-    let facts = ccarena_facts {
-        abi: CCARENA_ABI,
-        mss_bytes: 1448,
-        initial_window_packets: 10,
-        header_bytes: 52,
-        reports: REPORTS,
-        flags: 0,
-        now_ns: 0,
-        seed: 0,
-        weight: 0.0,
-        desired_bps: 0.0,
-        required_min_bps: 0.0,
-        required_max_bps: 0.0,
-        reserved: [0; 4],
-    };
+    let facts = facts();
     let (mut flow, mut out) = (ptr::null_mut(), Aligned([0; layout::CONTROL_BYTES]));
     // SAFETY: all pointers are to what is above.
     let made = unsafe { ccarena_create(name.as_ptr(), ptr::null(), 0, &facts, &mut flow, ptr::null_mut(), 0) };

@@ -25,7 +25,7 @@ pub const CCARENA_ROUTER_RATES: u32 = 64;
 pub const CCARENA_OWNS_RECOVERY: u32 = 1;
 /// Need: each packet is paced by itself, at the newest rate.
 pub const CCARENA_PACES_EACH: u32 = 128;
-/// Need: packets leave as ECT(1) (RFC 9331).
+/// Host: packets leave as ECT(1) (RFC 9331) if the controller needs it. Need: they have to.
 pub const CCARENA_L4S: u32 = 256;
 
 /// Fact: the connection does not begin in slow start.
@@ -72,7 +72,8 @@ const REPORTS: u32 = CCARENA_EVERY_PACKET
     | CCARENA_PACKET_NUMBERS
     | CCARENA_ECHOES
     | CCARENA_MARKS
-    | CCARENA_ROUTER_RATES;
+    | CCARENA_ROUTER_RATES
+    | CCARENA_L4S;
 
 /// Returns the configuration without parameters, the host and the beginning that `facts` describe.
 pub(crate) fn configuration(facts: &ccarena_facts) -> Result<(Config, Host, Time), Wrong> {
@@ -118,6 +119,7 @@ pub(crate) fn configuration(facts: &ccarena_facts) -> Result<(Config, Host, Time
         router_rates: reports(CCARENA_ROUTER_RATES),
         // `cc_sent` and `cc_ack` have no place for them.
         router_headers: false,
+        l4s: reports(CCARENA_L4S),
     };
     Ok((config, host, Time(facts.now_ns)))
 }

@@ -12,13 +12,10 @@ use std::ptr;
 use ccarena::abi::*;
 use ccarena_cc::{AckInfo, Bytes, Dur, LossInfo, RateSample, SentInfo, Time};
 use ccarena_wasm::abi as layout;
-use common::{REPORTS, create, create_policy, decided_by, facts, read_policy, shipped, why};
+use common::{Aligned, REPORTS, create, create_policy, decided_by, facts, read_policy, shipped, why};
 use proptest::prelude::*;
 
 const MSS: u64 = 1448;
-
-#[repr(align(8))]
-struct Aligned<const N: usize>([u8; N]);
 
 fn ack(now: u64, delivered: u64) -> AckInfo {
     AckInfo {
@@ -130,6 +127,8 @@ fn a_flow_that_cannot_be_created_is_refused_with_the_reason() {
     let none = ccarena_facts { reports: 0, ..facts() };
     refused(create("bbr", &[], &none), CCARENA_LACKING, "a report of each packet that leaves");
     let no_routers = ccarena_facts { reports: REPORTS & !CCARENA_ROUTER_RATES, ..facts() };
+    let no_l4s = ccarena_facts { reports: REPORTS & !CCARENA_L4S, ..facts() };
+    refused(create("prague", &[], &no_l4s), CCARENA_LACKING, "packets that leave as ECT(1)");
     refused(decided_by("acct", &no_routers), CCARENA_LACKING, "for its signal \"zone\"");
     refused(create("cubic", &[], &ccarena_facts { abi: 9, ..facts() }), CCARENA_RANGE, "ccarena_facts.abi");
     refused(create("cubic", &[], &ccarena_facts { mss_bytes: 0, ..facts() }), CCARENA_RANGE, "mss_bytes");

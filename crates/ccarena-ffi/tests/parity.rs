@@ -19,7 +19,7 @@ use ccarena_cc::{
 use ccarena_net::Scenario;
 use ccarena_sim::{Files, Sim};
 use ccarena_wasm::abi as layout;
-use common::{create, decided_by, facts, policy_path, shipped, why};
+use common::{Aligned, create, decided_by, facts, policy_path, shipped, why};
 use serde_json::{Value, json};
 
 /// Window, rate and timer after each acknowledgement.
@@ -141,10 +141,6 @@ fn bytes<const N: usize>(words: &[u64]) -> [u8; N] {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     bytes.try_into().unwrap()
 }
-
-/// The bytes of an event, aligned as C aligns them.
-#[repr(align(8))]
-struct Aligned<const N: usize>([u8; N]);
 
 impl Controller for Abi {
     fn transport(&self) -> TransportNeeds {

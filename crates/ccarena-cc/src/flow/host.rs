@@ -4,7 +4,7 @@ use crate::controller::Controller;
 use crate::feedback::Feedback;
 use crate::signal::Signal;
 
-/// Reports of a host beyond acknowledgements, losses, timeouts and timers; none by default.
+/// Abilities of a host beyond acknowledgements, losses, timeouts and timers; none by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Host {
     /// Calls of `on_sent` for each packet, and not only for the first after silence.
@@ -20,6 +20,8 @@ pub struct Host {
     pub router_rates: bool,
     /// The other headers for routers: [`Signal::Marks`] and [`Signal::Window`].
     pub router_headers: bool,
+    /// Packets leave as ECT(1) (RFC 9331) if the controller [needs](crate::TransportNeeds::l4s) it.
+    pub l4s: bool,
 }
 
 /// A report that a controller needs.
@@ -37,6 +39,8 @@ pub enum Need {
     RouterRates,
     /// Need of [`Host::router_headers`].
     RouterHeaders,
+    /// Need of [`Host::l4s`].
+    L4s,
 }
 
 impl Need {
@@ -48,16 +52,34 @@ impl Need {
             Self::PacketNumbers => "the numbers of packets that leave, arrive and are lost",
             Self::RateSamples => "delivery-rate samples",
             Self::Marks(Feedback::Accurate) => "counts of packets marked by ECN",
+            Self::Marks(Feedback::Changes) => "an echo of every change between marked and unmarked packets (ECN)",
             Self::Marks(_) => "echoes of congestion marks (ECN)",
             Self::RouterRates => "rates that routers advertise",
             Self::RouterHeaders => "a header in packets that routers change",
+            Self::L4s => "packets that leave as ECT(1)",
+        }
+    }
+
+    /// The least value of the field of [`Host`] that says so.
+    #[must_use]
+    pub const fn field(self) -> &'static str {
+        match self {
+            Self::EveryPacket => "every_packet: true",
+            Self::PacketNumbers => "packet_numbers: true",
+            Self::RateSamples => "rate_samples: true",
+            Self::Marks(Feedback::Accurate) => "marks: Feedback::Accurate",
+            Self::Marks(Feedback::Changes) => "marks: Feedback::Changes",
+            Self::Marks(_) => "marks: Feedback::Classic",
+            Self::RouterRates => "router_rates: true",
+            Self::RouterHeaders => "router_headers: true",
+            Self::L4s => "l4s: true",
         }
     }
 }
 
-/// A host that does not report what a controller needs.
+/// A host that does not give what a controller needs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("scheme {scheme:?} needs {}{}, which this host does not report: choose another scheme, or report it and say so", .need.title(), for_signal(.signal))]
+#[error("scheme {scheme:?} needs {}{}, which this host does not give: choose another scheme, or let the host give it and say so (`Host` with `{}`)", .need.title(), for_signal(.signal), .need.field())]
 pub struct Lacking {
     /// The scheme.
     pub scheme: String,
@@ -72,7 +94,7 @@ fn for_signal(signal: &Option<&'static str>) -> String {
 }
 
 impl Host {
-    /// A host that reports everything.
+    /// A host that gives everything.
     pub const ALL: Self = Self {
         every_packet: true,
         packet_numbers: true,
@@ -80,11 +102,12 @@ impl Host {
         marks: Feedback::Accurate,
         router_rates: true,
         router_headers: true,
+        l4s: true,
     };
 
-    /// Returns whether it reports `need`.
+    /// Returns whether it gives `need`.
     #[must_use]
-    pub fn reports(&self, need: Need) -> bool {
+    pub fn gives(&self, need: Need) -> bool {
         match need {
             Need::EveryPacket => self.every_packet,
             Need::PacketNumbers => self.packet_numbers,
@@ -92,10 +115,11 @@ impl Host {
             Need::Marks(least) => self.marks >= least,
             Need::RouterRates => self.router_rates,
             Need::RouterHeaders => self.router_headers,
+            Need::L4s => self.l4s,
         }
     }
 
-    /// Checks that it reports what `controller` of `scheme` needs. `signal` names the spec's signal that has a need.
+    /// Checks that it gives what `controller` of `scheme` needs. `signal` names the spec's signal that has a need.
     pub(super) fn check(
         &self,
         scheme: &str,
@@ -112,8 +136,9 @@ impl Host {
             (feedback > Feedback::None, Need::Marks(feedback)),
             (matches!(asks, Some(Signal::Rate(_))), Need::RouterRates),
             (matches!(asks, Some(Signal::Marks { .. } | Signal::Window { .. })), Need::RouterHeaders),
+            (transport.l4s, Need::L4s),
         ];
-        let lacking = needs.into_iter().find(|(needed, need)| *needed && !self.reports(*need));
+        let lacking = needs.into_iter().find(|(needed, need)| *needed && !self.gives(*need));
         lacking.map_or(Ok(()), |(_, need)| Err(Lacking { scheme: scheme.into(), need, signal: signal(need) }))
     }
 }

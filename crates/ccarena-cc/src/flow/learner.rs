@@ -50,7 +50,7 @@ const fn part(need: Need) -> Option<Parts> {
         Need::RateSamples => Some(Parts::NEWEST),
         Need::Marks(_) => Some(Parts::MARKS),
         Need::RouterRates => Some(Parts::ADVERTISED),
-        Need::PacketNumbers | Need::RouterHeaders => None,
+        Need::PacketNumbers | Need::RouterHeaders | Need::L4s => None,
     }
 }
 

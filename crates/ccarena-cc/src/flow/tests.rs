@@ -44,8 +44,8 @@ fn the_refusal_names_the_missing_report() {
     assert!(Flow::build(&Source::Scheme("cubic"), &Config::default(), &host, Time::ZERO).is_ok());
     assert_eq!(
         refused(&Source::Scheme("bbr"), &host),
-        "scheme \"bbr\" needs a report of each packet that leaves, which this host does not report: choose another scheme, \
-         or report it and say so"
+        "scheme \"bbr\" needs a report of each packet that leaves, which this host does not give: choose another scheme, \
+         or let the host give it and say so (`Host` with `every_packet: true`)"
     );
     let host = Host { every_packet: true, ..host };
     assert!(
@@ -53,6 +53,13 @@ fn the_refusal_names_the_missing_report() {
     );
     assert!(refused(&Source::Scheme("bbr"), &host).contains("delivery-rate samples"));
     assert!(refused(&Source::Scheme("prague"), &host).contains("counts of packets marked by ECN"));
+    let echoes = Host { marks: Feedback::Classic, ..host };
+    assert!(refused(&Source::Scheme("dctcp"), &echoes).contains("every change between marked and unmarked packets"));
+    let counts = Host { rate_samples: true, marks: Feedback::Accurate, ..host };
+    assert!(refused(&Source::Scheme("prague"), &counts).contains("packets that leave as ECT(1)"));
+    assert!(
+        Flow::build(&Source::Scheme("prague"), &Config::default(), &Host { l4s: true, ..counts }, Time::ZERO).is_ok()
+    );
     assert!(refused(&Source::Scheme("abc"), &host).contains("a header in packets that routers change"));
     let acct = shipped("acct");
     let said = refused(&Source::Artifact(&acct), &Host { rate_samples: true, ..host });

@@ -26,7 +26,8 @@ const MAX_ACTIONS: usize = 4096;
 
 /// Reads and checks an artifact.
 pub(super) fn read(bytes: &[u8]) -> Result<Policy, PolicyError> {
-    let not_safetensors = |e: safetensors::SafeTensorError| PolicyError::NotSafetensors { reason: e.to_string() };
+    let not_safetensors =
+        |e: safetensors::SafeTensorError| PolicyError::NotSafetensors { bytes: bytes.len(), reason: e.to_string() };
     let (header_len, header) = SafeTensors::read_metadata(bytes).map_err(not_safetensors)?;
     let metadata = Metadata(header.metadata().clone().unwrap_or_default());
     let version = metadata.text("ccarena_format", FORMAT)?;

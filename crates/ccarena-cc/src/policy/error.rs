@@ -9,8 +9,13 @@ pub(super) const FORMAT: &str = "2";
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PolicyError {
     /// The file is no safetensors file, or a truncated one.
-    #[error("not a policy artifact: truncated or no safetensors file ({reason}); expected a file that ccarena saved")]
+    #[error(
+        "not a policy artifact: truncated or no safetensors file ({reason}; it has {bytes} bytes); copy it anew from where \
+         ccarena saved it"
+    )]
     NotSafetensors {
+        /// Length.
+        bytes: usize,
         /// Message of the reader.
         reason: String,
     },

@@ -13,8 +13,16 @@ use std::ptr;
 use ccarena::abi::*;
 
 /// Everything that a host can report.
-pub const REPORTS: u32 =
-    CCARENA_EVERY_PACKET | CCARENA_RATE_SAMPLES | CCARENA_PACKET_NUMBERS | CCARENA_MARKS | CCARENA_ROUTER_RATES;
+pub const REPORTS: u32 = CCARENA_EVERY_PACKET
+    | CCARENA_RATE_SAMPLES
+    | CCARENA_PACKET_NUMBERS
+    | CCARENA_MARKS
+    | CCARENA_ROUTER_RATES
+    | CCARENA_L4S;
+
+/// The bytes of an event, aligned as C aligns them.
+#[repr(align(8))]
+pub struct Aligned<const N: usize>(pub [u8; N]);
 
 /// Bytes of a shipped policy.
 pub fn shipped(name: &str) -> Vec<u8> {
