@@ -62,9 +62,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     send.add_argument(
         "--out", type=folder, default=Path("runs", "remote"), metavar="DIR", help=f"folder for {MADE} (runs/remote)"
     )
-    send.add_argument(
-        "--resume", action="store_true", help="keep the finished runs in DIR, and make the missing ones"
-    )
+    send.add_argument("--resume", action="store_true", help="keep the finished runs in DIR, and make the missing ones")
     token = {"required": True, "metavar": "FILE", "help": "file with the secret that both machines hold"}
     send.add_argument("--token", type=Path, **token)
     serve.add_argument("--token", type=kept, **{**token, "help": f"{token['help']}; made if it is not there"})
@@ -99,7 +97,7 @@ def _send(args: argparse.Namespace) -> int:
     made = finished(records, planned) if args.resume else {}
     if not args.resume and records.is_dir() and any(records.glob("*.npz")):
         raise ConfigError(
-            f"{args.out}: holds measured runs; go on with them by --resume, give another folder with --out, or remove it"
+            f"{args.out}: holds measured runs; go on by --resume, give another folder with --out, or remove it"
         )
     check_writable(records)
     address = address_of(args.remote)
@@ -115,7 +113,9 @@ def _send(args: argparse.Namespace) -> int:
     if runs:
         _show(args, runs, address)
     if ended is not None:
-        done = f"{len(runs)} of {len(planned)} runs were made" + (f" and are in {args.out}; --resume makes the rest" if runs else "")
+        done = f"{len(runs)} of {len(planned)} runs were made" + (
+            f" and are in {args.out}; --resume makes the rest" if runs else ""
+        )
         raise type(ended)(f"{ended}; {done}" if str(ended) else f"interrupted; {done}")
     return 0
 

@@ -93,7 +93,7 @@ def test_the_command_keeps_each_run_and_makes_tables(
     rows = (out / "flows.csv").read_text().splitlines()
     assert len(rows) == 5 and "remote" in rows[1] and (out / "page.html").is_file()
     assert cli.main(words) == 2
-    assert "holds measured runs; go on with them by --resume, give another folder" in capsys.readouterr().err
+    assert "holds measured runs; go on by --resume, give another folder" in capsys.readouterr().err
     assert cli.main(["fit", str(out), "--json", str(tmp_path / "fit.json")]) == 0
     assert "rate: at least" in capsys.readouterr().out
     fitted = json.loads((tmp_path / "fit.json").read_text())
