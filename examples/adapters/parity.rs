@@ -1,6 +1,9 @@
 //! One flow over a small link in virtual time: the same acknowledgements for an adapter and for packets reported by number.
 
+use std::sync::Arc;
+
 use ccarena_cc::packet_flow::PacketFlow;
+use ccarena_cc::policy::Policy;
 use ccarena_cc::{Config, Dur, Flow, Host, Source, Time};
 
 pub const MTU: u16 = 1472;
@@ -21,6 +24,13 @@ pub trait Adapter {
 
     /// Returns the controller's window.
     fn window(&mut self) -> u64;
+}
+
+/// A policy of the package.
+pub fn policy(name: &str) -> Source<'static> {
+    let scheme = name.split('-').next().unwrap();
+    let path = format!("{}/../../../ccarena/{scheme}/policies/{name}.safetensors", env!("CARGO_MANIFEST_DIR"));
+    Source::Policy(Arc::new(Policy::from_bytes(&std::fs::read(path).unwrap()).unwrap()))
 }
 
 /// The flow of a source on a host.

@@ -1,4 +1,4 @@
-use super::parity::{self, Adapter, MTU};
+use super::parity::{self, Adapter, MTU, policy};
 use super::*;
 
 struct Quinn(State);
@@ -32,12 +32,6 @@ impl Adapter for Quinn {
         self.0.window();
         self.0.flow.window()
     }
-}
-
-fn policy(name: &str) -> Source<'static> {
-    let scheme = name.split('-').next().unwrap();
-    let path = format!("{}/../../../ccarena/{scheme}/policies/{name}.safetensors", env!("CARGO_MANIFEST_DIR"));
-    Source::Policy(Arc::new(ccarena_cc::policy::Policy::from_bytes(&std::fs::read(path).unwrap()).unwrap()))
 }
 
 #[test]

@@ -1,4 +1,4 @@
-use super::parity::{self, Adapter, MTU};
+use super::parity::{self, Adapter, MTU, policy};
 use super::*;
 
 impl Adapter for State {
@@ -54,6 +54,8 @@ fn discarded_packets_are_in_flight_no_more() {
 
 #[test]
 fn a_controller_whose_signals_s2n_quic_lacks_is_refused() {
-    let error = Factory::new(Source::Scheme("abc"), Config::default()).unwrap_err().to_string();
-    assert!(error.contains("a header in packets that routers change"), "{error}");
+    let refused = |source| Factory::new(source, Config::default()).unwrap_err().to_string();
+    assert!(refused(Source::Scheme("abc")).contains("a header in packets that routers change"));
+    assert!(refused(Source::Scheme("prague")).contains("packets that leave as ECT(1)"));
+    assert!(refused(policy("acct")).contains("rates that routers advertise"));
 }
