@@ -198,13 +198,14 @@ stacks-check: setup $(call WITH,test)  ## As root: build or install all stacks o
 	$(BIN)/ccarena stacks get all
 	CCARENA_STACKS_NEEDED=all $(BIN)/python -m pytest tests/privileged/test_stacks.py $(ARGS)
 
-ADAPTERS = quinn s2n-quic
+ADAPTERS = quinn s2n-quic tquic
 
 adapters: FORCE  ## Build and test the adapter for quinn, and the transfer that the tests with privileges run
 	cargo test --locked --target-dir target --manifest-path examples/adapters/quinn/Cargo.toml
 	cargo build --locked --target-dir target --manifest-path examples/adapters/quinn/Cargo.toml
 
 adapters-check: setup  ## As root: build and test all adapters, and compare transfers over them with the simulator (minutes of a compiler)
+	examples/adapters/tquic/patch.sh
 	for each in $(ADAPTERS); do \
 	  cargo test --locked --target-dir target --manifest-path examples/adapters/$$each/Cargo.toml; \
 	  cargo build --release --locked --target-dir target --manifest-path examples/adapters/$$each/Cargo.toml; \
