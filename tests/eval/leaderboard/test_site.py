@@ -17,7 +17,8 @@ from ccarena import __version__, cli
 from ccarena.eval.leaderboard.figures import SCORE, SCORES
 from ccarena.eval.leaderboard.listing import rank_of, score_of
 from ccarena.eval.leaderboard.repeats import Repeats
-from ccarena.eval.leaderboard.run import rankings_of
+from ccarena.eval.leaderboard.run import Board, rankings_of
+from ccarena.eval.leaderboard.run import run as run_board
 from ccarena.eval.leaderboard.serve import make_server
 from ccarena.eval.leaderboard.site import Site
 from ccarena.eval.leaderboard.store import Store
@@ -288,3 +289,28 @@ def test_pages_without_the_simulator_say_so_once(small: Path, monkeypatch: pytes
         text = made.render("cell.html")
         assert text is not None and text.count("`make web`") + text.count("<code>make web</code>") == 1
         assert "assets/play/cell.js" not in made.paths() and "play/cell.js" not in text
+
+
+def test_policies_and_scenarios_that_are_given_run_again(tmp_path: Path) -> None:
+    path, file = tmp_path / "own.db", tmp_path / "shared.yaml"
+    file.write_text(
+        "duration_s: 1\nlinks: [{service: {type: constant, rate_mbps: 24}, router: true}]\n"
+        "flows: [{name: entrant, scheme: reno}, {scheme: cubic}]\n"
+    )
+    run_board(Board(traces=(), schemes=("cubic",), policies=("acct",), scenarios=(str(file),), seeds=1), str(path))
+    with Store(str(path), read_only=True) as store:
+        (place,) = store.places()
+        found, refused = Repeats(store, "sim").at(place)
+        assert not found and set(refused.values()) == {
+            "the scenario's file (`--scenario`) was not on the machine that made this page"
+        }
+        repeats = Repeats(store, "sim", ["acct"], [str(file)])
+        found, refused = repeats.at(place)
+        assert not refused and len(repeats.files) == 1
+        for (again,) in found.values():
+            assert "score" not in again.stored["entrant"], "a scenario's score is of a part of the link"
+            assert set(again.files) <= set(repeats.files)
+        made = Site(store, "", ["acct"], [str(file)])
+        scripts = [path for path in made.paths() if path.startswith("data/file-")]
+        assert len(scripts) == 1 and "ccarenaFiles" in str(made.render(scripts[0]))
+        assert made.render("data/file-0123456789abcdef.js") is None

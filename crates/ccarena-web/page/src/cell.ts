@@ -50,6 +50,8 @@ const address = script?.dataset["engine"] ?? (script?.src ? new URL("engine.js",
 const MOST_PACKETS = 1e6;
 /** Largest relative difference of two figures that are the same: stored ones are rounded to six digits or more. */
 const SAME = 1e-5;
+/** Largest difference of two that are the same, whatever their size: a page computes delays from times in seconds. */
+const SAME_NEAR_ZERO = 1e-9;
 
 async function engine(): Promise<ArrayBuffer> {
   if (globalThis.ccarenaEngine === undefined) {
@@ -215,8 +217,8 @@ function table(result: Result, found: Figures, stored: Record<string, Record<str
       if (!compared) continue;
       const verdict = row.insertCell();
       if (before === undefined || now === undefined || !Number.isFinite(before)) continue;
-      const difference = Math.abs(now - before) / Math.max(Math.abs(before), 1e-9);
-      const same = difference <= SAME;
+      const difference = Math.abs(now - before) / Math.max(Math.abs(before), SAME_NEAR_ZERO);
+      const same = Math.abs(now - before) <= Math.max(SAME * Math.abs(before), SAME_NEAR_ZERO);
       verdict.textContent = same ? "same" : `differs: ${now > before ? "+" : "−"}${(difference * 100).toPrecision(2)} %`;
       verdict.className = same ? "same" : "other";
       if (same) equal++;
