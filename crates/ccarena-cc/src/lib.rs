@@ -6,6 +6,7 @@
 //! learned ones are specs ([`learned`]).
 //!
 #![doc = include_str!("../README.md")]
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests compare with the platform's functions"))]
 
 pub mod action;
 pub mod backends;
@@ -15,6 +16,7 @@ pub mod build_error;
 pub mod controller;
 #[cfg(feature = "policies")]
 pub mod decider;
+pub mod elementary;
 pub mod events;
 pub mod feedback;
 pub mod flow;

@@ -510,7 +510,10 @@ fn a_continuous_policy_acts_within_its_bounds() {
         let mut observation = [0.0; 70];
         observation[9] = seen;
         match policy.action(&observation, &mut scratch).unwrap() {
-            Action::Continuous(a) => assert!((a[0] - (3.0 * output.tanh()).max(-0.5)).abs() < 1e-6, "{seen}: {a:?}"),
+            Action::Continuous(a) => assert!(
+                (a[0] - (3.0 * ccarena_cc::elementary::tanh_f32(output)).max(-0.5)).abs() < 1e-6,
+                "{seen}: {a:?}"
+            ),
             other => panic!("{other:?}"),
         }
     }

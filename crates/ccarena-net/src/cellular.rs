@@ -13,6 +13,7 @@
 //! Every random number comes from the seed by 64-bit integer arithmetic and `ln`, `exp`, `sin`, `cos` of the platform:
 //! the same seed gives the same trace on the same platform, and another C library can at most move a packet by 1 ms.
 
+use ccarena_cc::elementary::{exp, exp_m1, ln, ln_1p};
 use ccarena_cc::registry::nearest;
 use ccarena_cc::types::Dur;
 
@@ -239,13 +240,13 @@ impl Cox {
     fn run(&self, duration_ms: u32, seed: u64, poisson: &mut Poisson) {
         let rng = &mut Stream::new(seed, Purpose::Cellular, 1);
         let tick_s = f64::from(COX_TICK_MS) / 1000.0;
-        let log_variance = self.cv.powi(2).ln_1p();
+        let log_variance = ln_1p(self.cv.powi(2));
         let slow_deviation = (log_variance * self.slow_share).sqrt();
         let fast_deviation = (log_variance * (1.0 - self.slow_share)).sqrt();
         let outages = &mut Outages::new(self, Stream::new(seed, Purpose::Cellular, 2));
         // Weighting by exp(-fade * z) moves the mean of z to -fade, where the mean rate is lower by this factor.
-        let lost = outages.share * (-self.outage_fade * slow_deviation).exp();
-        let log_mean = (packets_per_s(self.mean_mbps) / (1.0 - lost)).ln() - log_variance / 2.0;
+        let lost = outages.share * exp(-self.outage_fade * slow_deviation);
+        let log_mean = ln(packets_per_s(self.mean_mbps) / (1.0 - lost)) - log_variance / 2.0;
         let start = normals(rng);
         let slow = &mut Reverting::new(start.0, self.tau_slow_s, tick_s);
         let fast = &mut Reverting::new(start.1, self.tau_fast_s, tick_s);
@@ -255,7 +256,7 @@ impl Cox {
             let log_rate = log_mean + slow_deviation * fade + fast_deviation * fast.step(noise.1);
             if outages.up_after(tick_s, fade) {
                 let span_ms = COX_TICK_MS.min(duration_ms - now_ms);
-                poisson.run(log_rate.exp().min(self.cap_packets_per_s), now_ms, span_ms);
+                poisson.run(exp(log_rate).min(self.cap_packets_per_s), now_ms, span_ms);
             }
         }
     }
@@ -265,7 +266,7 @@ impl Brownian {
     fn run(&self, duration_ms: u32, seed: u64, poisson: &mut Poisson) {
         let rng = &mut Stream::new(seed, Purpose::Cellular, 1);
         let tick_s = f64::from(self.tick_ms) / 1000.0;
-        let escape = -(-self.escapes_per_s * tick_s).exp_m1();
+        let escape = -exp_m1(-self.escapes_per_s * tick_s);
         let step = self.sigma_packets_per_s * tick_s.sqrt();
         // Sprout's prior before the first observation is uniform.
         let mut rate = rng.uniform(0.0, self.max_packets_per_s);
@@ -354,7 +355,7 @@ impl Outages {
             share,
             per_s: cox.outages_per_min / 60.0 / (1.0 - share),
             fade: cox.outage_fade,
-            log_length: cox.outage_mean_s.ln() - cox.outage_sigma.powi(2) / 2.0,
+            log_length: ln(cox.outage_mean_s) - cox.outage_sigma.powi(2) / 2.0,
             sigma: cox.outage_sigma,
         }
     }
@@ -366,10 +367,10 @@ impl Outages {
             self.left_s -= tick_s;
             return false;
         }
-        self.ahead -= self.per_s * tick_s * (-self.fade * (z + self.fade / 2.0)).exp();
+        self.ahead -= self.per_s * tick_s * exp(-self.fade * (z + self.fade / 2.0));
         if self.ahead <= 0.0 {
             self.ahead = exponential(&mut self.rng);
-            self.left_s = (self.log_length + self.sigma * normals(&mut self.rng).0).exp();
+            self.left_s = exp(self.log_length + self.sigma * normals(&mut self.rng).0);
         }
         self.left_s <= 0.0
     }

@@ -4,6 +4,8 @@
 //! Everything here is pure: time is an argument, randomness comes from counter-based streams
 //! ([`rng`]), and the only functions that read a file are [`trace::load`] and [`conditions::load`].
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests compare with the platform's functions"))]
+
 pub mod accecn;
 pub mod apps;
 pub mod catalogue;

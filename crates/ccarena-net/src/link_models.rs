@@ -14,6 +14,7 @@
 //!
 //! `ccarena traces compare` prints how far a model is from a measured table.
 
+use ccarena_cc::elementary::{exp, ln, ln_1p};
 use ccarena_cc::registry::nearest;
 use ccarena_cc::types::Dur;
 use serde_json::{Value, json};
@@ -213,10 +214,10 @@ struct Once {
 impl Once {
     fn draw(model: &LinkModel, seed: u64) -> Self {
         let stream = &mut Stream::new(seed, Purpose::LinkModel, 0);
-        let variance = model.trace_cv.powi(2).ln_1p();
-        let factor = (variance.sqrt() * normals(stream).0 - variance / 2.0).exp();
+        let variance = ln_1p(model.trace_cv.powi(2));
+        let factor = exp(variance.sqrt() * normals(stream).0 - variance / 2.0);
         let (low, high) = model.delay.base_ms;
-        Self { factor, base_ms: rounded(stream.uniform(low.ln(), high.ln()).exp(), 1e3) }
+        Self { factor, base_ms: rounded(exp(stream.uniform(ln(low), ln(high))), 1e3) }
     }
 }
 
@@ -242,7 +243,7 @@ impl<'a> Process<'a> {
         let levels = model.memory.iter().map(level).collect();
         let state = pick(&mut stays, &model.shares());
         // A moment falls into long stays more often: log-normal stays weighted by their length are longer by e^(sigma^2).
-        let within = stay(&mut stays, &model.states[state]) * model.states[state].stay_sigma.powi(2).exp();
+        let within = stay(&mut stays, &model.states[state]) * exp(model.states[state].stay_sigma.powi(2));
         let left_s = within * stays.next_f64();
         let slots = Slots::new(model, Stream::new(seed, Purpose::LinkModel, 3));
         let once = Once::draw(model, seed);
@@ -334,7 +335,7 @@ fn stay(stream: &mut Stream, state: &State) -> f64 {
 }
 
 fn log_normal(stream: &mut Stream, mean: f64, sigma: f64) -> f64 {
-    mean * (sigma * normals(stream).0 - sigma * sigma / 2.0).exp()
+    mean * exp(sigma * normals(stream).0 - sigma * sigma / 2.0)
 }
 
 /// Draws an index with these weights.

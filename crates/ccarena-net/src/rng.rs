@@ -4,6 +4,8 @@
 //! SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014) evaluated at a
 //! counter: value k is the mix of `key + (k + 1)·γ`.
 
+use ccarena_cc::elementary;
+
 /// Purpose of a stream; part of its key, so that two purposes never share numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
@@ -116,7 +118,7 @@ impl Stream {
 
     /// Exponentially distributed with mean `mean`.
     pub fn exponential(&mut self, mean: f64) -> f64 {
-        -(1.0 - self.next_f64()).ln() * mean
+        -elementary::ln(1.0 - self.next_f64()) * mean
     }
 
     /// True with probability `p`.

@@ -8,6 +8,7 @@ mod medium;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ccarena_cc::elementary::{exp, ln};
 use ccarena_cc::reader::At;
 use ccarena_cc::{Dur, Rate, Spec, Time};
 use ccarena_net::ServiceSpec;
@@ -56,7 +57,7 @@ impl Range {
     /// Log-uniform where the bounds are above zero, else uniform.
     fn log_uniform(self, stream: &mut Stream) -> f64 {
         let (low, high) = self.bounds();
-        if low > 0.0 { stream.uniform(low.ln(), high.ln()).exp() } else { stream.uniform(low, high) }
+        if low > 0.0 { exp(stream.uniform(ln(low), ln(high))) } else { stream.uniform(low, high) }
     }
 }
 

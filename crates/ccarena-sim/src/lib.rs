@@ -3,6 +3,8 @@
 //! [`Sim`] runs one scenario in virtual time. [`worlds`] steps many of them side by side for training, [`trials`] scores
 //! whole runs.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests compare with the platform's functions"))]
+
 pub mod app;
 mod arrivals;
 pub mod build;

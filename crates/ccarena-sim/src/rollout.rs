@@ -3,6 +3,7 @@
 //! Each world runs all of its decisions by itself: no thread waits for the slowest world of a step, and what a simulation
 //! has in the processor's caches is there at its next decision.
 
+use ccarena_cc::elementary;
 use ccarena_cc::policy::Policy;
 use rayon::prelude::*;
 
@@ -32,7 +33,7 @@ impl Draw<'_> {
     fn write(&self, answer: &[f32], noise: &[f32], drawn: &mut [f32], action: &mut [f32]) {
         for (k, (low, high)) in self.bounds.iter().enumerate() {
             let y = answer[k] + noise[k] * self.spread[k];
-            (drawn[k], action[k]) = (y, low + (high - low) * (0.5 + 0.5 * y.tanh()));
+            (drawn[k], action[k]) = (y, low + (high - low) * (0.5 + 0.5 * elementary::tanh_f32(y)));
         }
         if !self.bounds.is_empty() {
             return;

@@ -19,6 +19,7 @@ use super::guard::Guard;
 use super::integer::Program;
 use crate::backends::{Backend, Unmeasured};
 use crate::build_error::BuildError;
+use crate::elementary;
 use crate::learned::actuators::Op;
 use crate::learned::resolved::{Piece, Resolved, Series};
 use crate::types::Rate;
@@ -388,7 +389,7 @@ fn actuator_options(spec: &Resolved, bounds: &[(f32, f32)]) -> Vec<f64> {
     match (spec.actuator.name, &spec.actuator.options[..], bounds) {
         ("window_exp2", [most, limit, ..], [(_, high)]) => vec![f64::from(*most as f32 / high), *limit],
         ("window_factor", [delta, power, rest @ ..], _) => {
-            let (delta, log2) = if *power > 0.0 { (0.0, power.log2()) } else { (*delta, 0.0) };
+            let (delta, log2) = if *power > 0.0 { (0.0, elementary::log2(*power)) } else { (*delta, 0.0) };
             [&[delta, log2], rest].concat()
         }
         (_, options, _) => options.to_vec(),
@@ -432,7 +433,7 @@ fn network(w: &mut Writer, program: &Program, columns: usize, guard: Option<&Gua
     }
     w.u32(program.output_bits as usize);
     let (low, high) = program.bounds.unwrap_or((i32::MIN, i32::MAX));
-    let unit = f64::from(program.output_bits).exp2();
+    let unit = elementary::exp2(f64::from(program.output_bits));
     let (least, most) = match guard.map(Guard::action) {
         Some([(least, most)]) if program.bounds.is_some() => {
             ((f64::from(*least) * unit).ceil() as i32, (f64::from(*most) * unit).floor() as i32)

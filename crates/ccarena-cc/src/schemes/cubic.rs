@@ -17,6 +17,7 @@ use self::hystart::HyStart;
 use super::aimd::ABE;
 use super::cwnd::Cwnd;
 use crate::controller::{Controller, TransportNeeds};
+use crate::elementary;
 use crate::events::{AckInfo, LossInfo, SentInfo};
 use crate::feedback::Feedback;
 use crate::param::Param;
@@ -334,8 +335,8 @@ fn jiffies(t: Time) -> u64 {
 /// The largest integer whose cube is at most `x`.
 fn cube_root(x: u64) -> u64 {
     let cube = |r: u64| u128::from(r).pow(3);
-    let mut root = (x as f64).cbrt() as u64;
-    // cbrt() may be off by an ulp, and differs between platforms.
+    let mut root = elementary::cbrt(x as f64) as u64;
+    // It may be off by an ulp.
     while cube(root) > u128::from(x) {
         root -= 1;
     }

@@ -19,6 +19,7 @@
 use std::collections::VecDeque;
 
 use crate::controller::{Controller, TransportNeeds};
+use crate::elementary;
 use crate::events::{AckInfo, LossInfo};
 use crate::feedback::Feedback;
 use crate::param::Param;
@@ -258,7 +259,7 @@ impl RateControl {
                 }
                 let grown = match self.mean {
                     Some(_) => self.rate + Self::additive(self.rate, passed, rtt),
-                    None => self.rate * GROWTH.powf(passed.min(1.0)),
+                    None => self.rate * elementary::powf(GROWTH, passed.min(1.0)),
                 };
                 // A rate that the application leaves unused is no reason to fall.
                 self.rate = grown.min((MOST_OF_ARRIVING * arriving).max(self.rate)).clamp(RATES.0, RATES.1);

@@ -28,6 +28,7 @@ use self::estimates::Estimates;
 use self::numbers::Numbers;
 use self::sharing::Sharing;
 use crate::controller::{Controller, Extrapolated, Extrapolation, TransportNeeds};
+use crate::elementary;
 use crate::events::{AckInfo, LossInfo, RecoveryState, SentInfo};
 use crate::feedback::Feedback;
 use crate::scheme::{Config, Scheme};
@@ -127,7 +128,7 @@ impl Pilot {
         let excess = (self.seen.queueing() + rtt_min - full) / full;
         let gain = if excess > 0.0 { numbers.feedback } else { numbers.feedback_below };
         let lost = (self.seen.loss - numbers.loss_share).max(0.0);
-        (rate * full + numbers.extra) * (-gain * excess - 10.0 * lost).clamp(-3.0, 3.0).exp()
+        (rate * full + numbers.extra) * elementary::exp((-gain * excess - 10.0 * lost).clamp(-3.0, 3.0))
     }
 
     /// Moves the window by the law.
@@ -138,7 +139,7 @@ impl Pilot {
         } else {
             (self.numbers.fall, STEP_S * (rtt_min / SHORT_RTT_S).max(1.0))
         };
-        let moved = self.window + (goal - self.window) * (1.0 - (1.0 - part).powf(dt / step_s));
+        let moved = self.window + (goal - self.window) * (1.0 - elementary::powf(1.0 - part, dt / step_s));
         self.search(now, rtt_min);
         let searched = if self.velocity > 0.0 && self.is_filled() {
             self.window + self.velocity * packets

@@ -1,5 +1,6 @@
 //! Distributions of transfers' sizes.
 
+use ccarena_cc::elementary;
 use ccarena_cc::reader::{At, Object, Result};
 use serde_json::{Value, json};
 
@@ -163,7 +164,7 @@ impl Sizes {
         let share = random.next_f64();
         let bytes = match self {
             Self::Constant(bytes) => return *bytes,
-            Self::Pareto { mean, shape } => mean * (shape - 1.0) / shape * (1.0 - share).powf(-1.0 / shape),
+            Self::Pareto { mean, shape } => mean * (shape - 1.0) / shape * elementary::powf(1.0 - share, -1.0 / shape),
             Self::Named(..) | Self::Table(_) => at_share(self.points(), share),
         };
         (bytes.round() as u64).clamp(1, MAX_BYTES)

@@ -10,6 +10,7 @@
 //! probability grows packets are dropped even if they may be marked (RFC 3168 §7). What the queue could have sent while
 //! it was empty counts in packets of 1500 bytes at the link's mean rate, which need not be whole.
 
+use ccarena_cc::elementary;
 use ccarena_cc::types::Time;
 
 use super::codel::ECN;
@@ -120,7 +121,7 @@ impl<T: Item + Send + Sync> Red<T> {
             None => self.average += self.weight * (self.fifo.len_bytes() as f64 - self.average),
             Some(since) => {
                 let packets = now.since(since).as_secs_f64() / self.packet_s;
-                self.average *= (1.0 - self.weight).powf(packets);
+                self.average *= elementary::powf(1.0 - self.weight, packets);
                 // What has been counted is not counted again if this arrival is dropped.
                 self.idle_since = Some(now);
             }

@@ -1,6 +1,7 @@
 //! The window, by value or by a power of two.
 
 use super::{Actuator, ActuatorEntry, Takes};
+use crate::elementary;
 use crate::learned::bases::base::{Base, Lever};
 use crate::learned::monitor::Monitor;
 use crate::param::Param;
@@ -77,7 +78,7 @@ impl Actuator for PowerOfTwo {
         // The largest window that an action may lead to; an initial window in any case.
         let bits = self.window_limit * monitor.throughput_max * monitor.srtt.as_secs_f64();
         let most = ((bits / 8.0 / self.mss) as u32).max(10);
-        base.scale_window(f64::from(a).exp2(), most);
+        base.scale_window(elementary::exp2(f64::from(a)), most);
         a
     }
 }

@@ -1,6 +1,7 @@
 //! Actuator of the window by a factor, in whole segments.
 
 use super::{Actuator, ActuatorEntry, Takes};
+use crate::elementary;
 use crate::learned::bases::base::{Base, Lever};
 use crate::learned::monitor::Monitor;
 use crate::param::Param;
@@ -69,7 +70,7 @@ impl Factor {
     /// The window that action `a` makes of `segments`.
     fn after(&self, a: f64, segments: f64) -> f64 {
         let factor = if self.power > 0.0 {
-            self.power.powf(a)
+            elementary::powf(self.power, a)
         } else if a >= 0.0 {
             1.0 + self.delta * a
         } else {

@@ -21,6 +21,7 @@
 //! an outage. It is asked, too, while the application sends nothing.
 
 use super::{Clock, ClockEntry, DatapathClock, Decision, Length};
+use crate::elementary::{exp, exp2};
 use crate::learned::monitor::Measured;
 use crate::param::Param;
 use crate::types::Dur;
@@ -182,9 +183,9 @@ impl Reasoner {
     /// Returns the factor on the period.
     fn factor(&self, case: u8, rtt_ratio: f64, gradient: f64) -> f64 {
         match case {
-            FALLING => (1.0 / (1.0 + (self.options.steepness * gradient).exp())).exp2(),
-            RISING => (-gradient / self.options.alpha).exp(),
-            QUEUED => (-rtt_ratio / self.options.alpha).exp(),
+            FALLING => exp2(1.0 / (1.0 + exp(self.options.steepness * gradient))),
+            RISING => exp(-gradient / self.options.alpha),
+            QUEUED => exp(-rtt_ratio / self.options.alpha),
             _ => 1.0,
         }
     }

@@ -4,6 +4,7 @@
 
 use std::f64::consts::PI;
 
+use crate::elementary;
 use crate::types::Requirement;
 
 /// H as a function of the rate.
@@ -25,7 +26,7 @@ impl RequirementPenalty {
     /// H at `rate_mbps`: between 0 and 1.
     pub(crate) fn at(&self, rate_mbps: f64) -> f64 {
         let normalised = (rate_mbps - self.min_mbps) / self.span_mbps;
-        (self.d * (normalised - 0.5)).atan() / PI + 0.5
+        elementary::atan(self.d * (normalised - 0.5)) / PI + 0.5
     }
 }
 

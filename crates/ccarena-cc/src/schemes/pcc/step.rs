@@ -1,6 +1,8 @@
 //! Step size: in proportion to the utility's gradient, faster the longer the direction holds, within bounds that widen
 //! while they bind (Vivace §4).
 
+use crate::elementary;
+
 use super::variant::Variant;
 
 /// Megabit in the code bases, 2^20: used in converting the gradient, and in converting the step back.
@@ -34,7 +36,8 @@ impl Steps {
     /// direction, zero for the first move.
     pub(super) fn size(&mut self, slope: Slope, rate: f64, tried: f64, rounds: u32, variant: &Variant) -> f64 {
         let gradient = if slope.rate > 0.0 { slope.utility * MEGABIT / slope.rate } else { 0.0 };
-        let momentum = if rounds == 0 { 1.0 } else { f64::from(rounds.div_ceil(2)).powf(MOMENTUM_EXPONENT) };
+        let momentum =
+            if rounds == 0 { 1.0 } else { elementary::powf(f64::from(rounds.div_ceil(2)), MOMENTUM_EXPONENT) };
         let mut step = gradient * MEGABIT * GAIN * momentum;
         let bound = rate * (BOUND + BOUND_INCREMENT * f64::from(self.bounded));
         if step > bound {

@@ -4,6 +4,8 @@
 //! Where the Hercules paper prints the bracket with penalties of either sign, all are subtracted, as in its code. Numbers
 //! are of double precision; the code bases' are of single.
 
+use crate::elementary;
+
 use super::interval::Statistics;
 use super::requirement::RequirementPenalty;
 use super::trend::Trend;
@@ -95,7 +97,7 @@ impl Utility {
         let h = self.requirement_penalty(s.rate / 1e6);
         let loss = if t.requirement_scales_loss { h * t.loss * s.loss } else { t.loss * s.loss };
         let x = if t.measured_rate { s.sent_rate } else { s.rate } / 1e6;
-        x.powf(EXPONENT) - (loss + h * latency) * x
+        elementary::powf(x, EXPONENT) - (loss + h * latency) * x
     }
 
     /// The gradient that is charged for.

@@ -1,6 +1,7 @@
 //! State of the path: rates, delays, losses, and what is in flight.
 
 use super::numbers::Numbers;
+use crate::elementary;
 use crate::events::{AckInfo, LossInfo, SentInfo};
 use crate::types::{Dur, Time};
 
@@ -147,7 +148,7 @@ impl Estimates {
         self.overdue = if self.in_flight > 0.0 { numbers.silence * silence.max(0.0) } else { 0.0 };
         let lost = std::mem::take(&mut self.lost);
         let limited = std::mem::take(&mut self.limited);
-        let weight = |ms: f64| 1.0 - (-dt * 1e3 / ms).exp();
+        let weight = |ms: f64| 1.0 - elementary::exp(-dt * 1e3 / ms);
         if packets + lost > 0.0 {
             self.loss += weight(numbers.slow_ms) * (lost / (packets + lost) - self.loss);
         }

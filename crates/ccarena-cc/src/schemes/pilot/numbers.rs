@@ -1,5 +1,6 @@
 //! The law's numbers: each once, with its default, its bounds and what it is.
 
+use crate::elementary::{exp, ln, powf};
 use crate::param::Param;
 
 macro_rules! numbers {
@@ -99,7 +100,7 @@ impl Numbers {
     pub fn at_preference(mut self) -> Self {
         let least = 1e-3;
         let between = |delay: f64, throughput: f64, preference: f64| {
-            (delay.max(least).ln() * preference + throughput.max(least).ln() * (1.0 - preference)).exp()
+            exp(ln(delay.max(least)) * preference + ln(throughput.max(least)) * (1.0 - preference))
         };
         self.deviation = between(self.deviation, self.deviation_throughput, self.preference);
         self.slack_ms = between(self.slack_ms, self.slack_throughput_ms, self.preference);
@@ -112,8 +113,8 @@ impl Numbers {
     /// d in seconds where capacity varies, for a smallest RTT in seconds and a rate in packets per second.
     pub fn slack(&self, rtt_min: f64, rate: f64) -> f64 {
         let natural = self.slack_ms / 1e3;
-        let by_rtt = (rtt_min.max(1e-3) / 0.04).powf(-self.slack_per_rtt);
-        let by_rate = (rate.max(1.0) / 100.0).powf(-self.slack_per_rate);
+        let by_rtt = powf(rtt_min.max(1e-3) / 0.04, -self.slack_per_rtt);
+        let by_rate = powf(rate.max(1.0) / 100.0, -self.slack_per_rate);
         (natural * by_rtt * by_rate).min(1.0)
     }
 

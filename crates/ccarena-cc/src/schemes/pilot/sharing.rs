@@ -12,6 +12,7 @@
 use super::estimates::Estimates;
 use super::numbers::Numbers;
 use super::trial::Trial;
+use crate::elementary;
 use crate::types::{Dur, Time};
 
 /// C and β of CUBIC (RFC 9438 section 5); β is an option here.
@@ -209,8 +210,11 @@ impl Sharing {
     /// competitor's. So some time passes from one to the next, short for a flow that suspects others; each train that does not speak
     /// for them makes it three times as long.
     fn may_send_train(&self, now: Time, numbers: &Numbers, seen: &Estimates, window: f64, rtt_min: f64) -> bool {
-        let wait =
-            if self.successes > 0.0 { numbers.probe_early_s } else { numbers.starved_s * 3.0_f64.powf(self.failures) };
+        let wait = if self.successes > 0.0 {
+            numbers.probe_early_s
+        } else {
+            numbers.starved_s * elementary::powf(3.0, self.failures)
+        };
         window <= FEW
             && seen.standing() > rtt_min.clamp(SHORT_S, LONG_S)
             && now.since(self.train_sent).as_secs_f64() > wait
@@ -309,7 +313,7 @@ impl Sharing {
         }
         let t = now.since(own.epoch).as_secs_f64();
         let (c, beta) = (CUBIC_C * numbers.growth, numbers.back_off);
-        let k = (own.highest * (1.0 - beta) / c).cbrt();
+        let k = elementary::cbrt(own.highest * (1.0 - beta) / c);
         let reno = own.highest * beta + 3.0 * (1.0 - beta) / (1.0 + beta) * t / seen.srtt.as_secs_f64().max(rtt_min);
         let cubic = c * (t - k).powi(3) + own.highest;
         // No faster than half again what is in flight, and not far before more than trains has shown others.

@@ -2,6 +2,7 @@
 
 use super::estimates::Estimates;
 use super::numbers::Numbers;
+use crate::elementary;
 use crate::types::{Dur, Time};
 
 /// Longest push, in multiples of its length at an unchanged RTT.
@@ -163,7 +164,7 @@ impl Trial {
                 let rate = self.packets / train.newest.since(train.first).as_secs_f64().max(TRAIN_S);
                 let queued = (self.rtt - rtt_min) * rate;
                 let weight = (queued / numbers.train_queue).clamp(1e-3, 1.0);
-                (TRAIN * (weight * rate / (self.rate * numbers.train_rate)).ln()).clamp(-1.0, TRAIN)
+                (TRAIN * elementary::ln(weight * rate / (self.rate * numbers.train_rate))).clamp(-1.0, TRAIN)
             }
             None if rate >= self.rate * grown(numbers.push_follows) && rtt <= self.rtt * grown(numbers.push_delay) => {
                 1.0
