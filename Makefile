@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help prerequisites setup train test test-real-time test-computed test-oldest test-cluster check bench soak \
   curriculum gain learned-controllers attacks assessments measurements format docs policies leaderboard reproduction reproduction-kernel reproduction-quic properties proof wheel sdist lock release-notes image-check fuzz site \
-  stacks-check adapters adapters-check web clean can-build FORCE
+  stacks-check adapters adapters-check web web-bench clean can-build FORCE
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 
@@ -30,7 +30,8 @@ comma := ,
 WITH = $(patsubst %,.venv/extras/%,$(subst $(comma), ,$(1)))
 CORE := ccarena/_core.abi3.so
 BRIDGE := target/kernel-bridge.stamp
-RUST := Cargo.toml $(wildcard Cargo.lock) $(shell find crates -name '*.rs' -o -name Cargo.toml -o -name '*.json' -o -name '*.[ch]') \
+RUST := Cargo.toml $(wildcard Cargo.lock) $(shell find crates -path crates/ccarena-web/page -prune -o \
+  \( -name '*.rs' -o -name Cargo.toml -o -name '*.json' -o -name '*.[ch]' \) -print) \
   $(wildcard ccarena/*/spec.json)
 
 export PYTHON PIP_ARGS
@@ -226,10 +227,14 @@ proof: setup $(call WITH,cluster)  ## Train ACCT, and Hyvar in two ways, 5 seeds
 web: FORCE  ## Build the simulator for web pages, and the pages, into ccarena/play/assets (needs Node; minutes for the first time)
 	sh crates/ccarena-web/build.sh
 
+web-bench: setup  ## Measure the simulator in Node and in Chromium beside the native one, in turns (after make web)
+	$(BIN)/python -m bench.web $(ARGS)
+
 COUNTS := build/guided/counts.profdata
 # On Linux, `auditwheel repair` names the oldest C library that the wheel runs with, and copies in what else it needs: nothing.
 wheel: can-build $(CORE) $(call WITH,wheel)  ## Build the wheel that runs without Rust, into dist/ (docs/install.md; GUIDED=1: a faster one)
 	$(if $(GUIDED),$(BIN)/python -m bench.guided record $(COUNTS))
+	@[ -e ccarena/play/assets/engine.wasm ] || echo 'NOT PACKED: the simulator for web pages, which is not built: make web'
 	rm -rf build/wheel dist/*.whl
 	$(if $(GUIDED),RUSTFLAGS=-Cprofile-use=$(abspath $(COUNTS))) $(BIN)/python setup.py --quiet bdist_wheel --dist-dir build/wheel
 	$(if $(GUIDED),$(BIN)/python -m bench.guided compare build/wheel/*.whl)
@@ -263,7 +268,7 @@ fuzz:  ## Fuzz every parser, all schemes and all queues for FUZZ_S seconds each,
 	fuzz/run $(FUZZ_S)
 
 clean:  ## Remove everything that was built; runs/ stays
-	rm -rf .venv target build dist *.egg-info ccarena/_core*.so ccarena/_bin .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv target build dist *.egg-info ccarena/_core*.so ccarena/_bin ccarena/play/assets crates/ccarena-web/page/{node_modules,build} .mypy_cache .ruff_cache .pytest_cache
 
 can-build:
 	@$(PREREQUISITES) check

@@ -5,6 +5,8 @@
 #                              none elsewhere
 #   prerequisites.sh kernel    print the Debian packages that building the kernel bridge still needs; nothing if none, and
 #                              nothing outside Linux, where no package would help
+#   prerequisites.sh web       print what the simulator for web pages (make web) still needs, and the command that brings it;
+#                              nothing if all is there
 #   prerequisites.sh check     fail, and say what to do, unless everything but the kernel bridge can be built
 #   prerequisites.sh extra NAME
 #                              say how much installing this extra of pyproject.toml downloads and takes, and print the
@@ -72,6 +74,22 @@ kernel_packages() {
   echo "${missing# }"
 }
 
+web() {
+  missing=
+  target=wasm32-unknown-unknown
+  if ! [ -d "$(rustc --print target-libdir --target $target 2>/dev/null)" ]; then
+    if has rustup; then
+      missing="Rust's library for WebAssembly: rustup target add $target"
+    else
+      sources="$(rustc --print sysroot 2>/dev/null || true)/lib/rustlib/src/rust/library"
+      { [ -d "$sources" ] && has wasm-ld; } ||
+        missing="Rust's library for WebAssembly: $(apt_line 'rustc-web rust-web-src lld'), or rustup (https://rustup.rs)"
+    fi
+  fi
+  { has node && has npm; } || missing="${missing:+$missing; }Node: $(apt_line 'nodejs npm')"
+  echo "$missing"
+}
+
 programs() {
   is_linux || return 0
   echo "ccarena-link ccarena-quic$([ -n "$(kernel_packages)" ] || echo ' ccarena-kernel')"
@@ -96,7 +114,8 @@ build_packages() {
 }
 
 # Programs that tests of the emulator and of the kernel bridge talk to, the browser and the display that pages and windows
-# are looked at with, the linker of WebAssembly modules, and the shells that complete commands.
+# are looked at with, the linker of WebAssembly modules, the shells that complete commands, and what builds and runs the
+# simulator for web pages.
 tests_packages() {
   is_linux || return 0
   missing=
@@ -110,6 +129,8 @@ tests_packages() {
   has wasm-ld || missing="$missing lld"
   has zsh || missing="$missing zsh"
   has fish || missing="$missing fish"
+  has node || missing="$missing nodejs"
+  has npm || missing="$missing npm"
   echo "${missing# }"
 }
 
@@ -270,8 +291,9 @@ agreed() {
 case ${1:-} in
   programs) programs ;;
   kernel) kernel_packages ;;
+  web) web ;;
   check) check ;;
   extra) extra "${2:?the name of an extra}" ;;
   install) shift && install ${*:-build kernel tests} ;;
-  *) fail "$0: expected programs, kernel, check, extra or install" ;;
+  *) fail "$0: expected programs, kernel, web, check, extra or install" ;;
 esac

@@ -153,3 +153,9 @@ def test_outside_linux_make_leaves_their_crates_out(macos: dict[str, str]) -> No
         "ccarena-quic",
         "ccarena-kernel",
     ]
+
+
+def test_what_the_simulator_for_web_pages_lacks_is_named_with_the_command(machine) -> None:
+    lacking = machine("web", without=("cargo",)).stdout
+    assert "Rust's library for WebAssembly: " in lacking and "rust-web-src lld" in lacking
+    assert lacking.rstrip().endswith(("apt-get install nodejs npm",)), lacking

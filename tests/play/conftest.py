@@ -22,22 +22,22 @@ SCRIPT = ROOT / "crates/ccarena-web/page/build/engine.js"
 MODULE = Path(ccarena.__file__).parent / "play/assets/engine.wasm"
 
 Engine = Callable[[Sequence[Mapping[str, Any]]], list[dict[str, Any]]]
+Node = Callable[[str, str], str]
 
 
 @pytest.fixture(scope="session")
-def engine() -> Engine:
-    """Returns a function that runs scenarios in one process of Node, and answers as `run_engine.mjs` does."""
+def node() -> Node:
+    """Returns a function that runs a script of this folder, with an input, and returns its output."""
     if shutil.which("node") is None:
         pytest.skip("no Node on PATH")
     if not (SCRIPT.is_file() and MODULE.is_file()):
         pytest.skip("the simulator for web pages is not built: make web")
 
-    def run(cases: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        command = ["node", ROOT / "tests/play/run_engine.mjs", SCRIPT, MODULE]
-        done = subprocess.run(command, input=json.dumps(list(cases)), capture_output=True, text=True, check=False)
+    def run(script: str, given: str) -> str:
+        command = ["node", ROOT / "tests/play" / script, SCRIPT, MODULE]
+        done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
-        answers: list[dict[str, Any]] = json.loads(done.stdout)
-        return answers
+        return done.stdout
 
     return run
 
@@ -53,3 +53,9 @@ def player() -> Iterator[Player]:
         pytest.skip("needs the built web page: make web")
     with Browser() as browser:
         yield Player(browser)
+
+
+@pytest.fixture(scope="session")
+def engine(node: Node) -> Engine:
+    """Returns a function that runs scenarios in one process of Node, and answers as `run_engine.mjs` does."""
+    return lambda cases: list(json.loads(node("run_engine.mjs", json.dumps(list(cases)))))

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ccarena_cc::bounded::LARGEST_DOCUMENT_BYTES;
+use ccarena_cc::bounded::{LARGEST_DOCUMENT_BYTES, Store};
 use ccarena_cc::reader;
 use ccarena_net::conditions::Recordings as _;
 use ccarena_net::{Demand, Scenario};
@@ -10,6 +10,9 @@ use ccarena_sim::Files;
 use serde_json::{Value, json};
 
 use crate::{Problem, yaml};
+
+/// Suffixes of the files of specs.
+const SPEC_FILES: [&str; 3] = [".json", ".yaml", ".yml"];
 
 /// Returns the document in `text`: JSON if it is JSON, else YAML.
 ///
@@ -20,13 +23,8 @@ pub fn read(text: &str) -> Result<Value, Problem> {
         let (found, most) = (text.len(), LARGEST_DOCUMENT_BYTES);
         return Err(Problem::new(format!("scenario: it has {found} bytes; expected at most {most}")));
     }
-    let json = if text.trim_start().starts_with('{') { reader::parse(text).ok() } else { None };
-    let document = match json {
-        Some(document) => document,
-        None => yaml::parse(text).map_err(|fault| Problem::new(format!("scenario{fault}")))?,
-    };
-    match document {
-        Value::Object(_) => Ok(document),
+    match data(text, "scenario")? {
+        document @ Value::Object(_) => Ok(document),
         other => {
             let found = match other {
                 Value::Null => "nothing",
@@ -39,11 +37,39 @@ pub fn read(text: &str) -> Result<Value, Problem> {
     }
 }
 
-/// Fills in what links with a conditions trace have from it, as the command does: their service, and their least delay.
+/// Returns the data in `text`, which errors call `name`.
+fn data(text: &str, name: &str) -> Result<Value, Problem> {
+    let json = if text.trim_start().starts_with('{') { reader::parse(text).ok() } else { None };
+    match json {
+        Some(data) => Ok(data),
+        None => yaml::parse(text).map_err(|fault| Problem::new(format!("{name}{fault}"))),
+    }
+}
+
+/// Replaces the names of files by what a scenario has of them, as the command does: specs, and what conditions traces say.
 ///
 /// # Errors
-/// If the trace is missing or none.
-pub fn complete(mut document: Value, files: &Files) -> Result<Value, Problem> {
+/// If a file is missing or none of its kind.
+pub fn complete(mut document: Value, store: &Store, files: &Files) -> Result<Value, Problem> {
+    let flows = document.get_mut("flows").and_then(Value::as_array_mut);
+    for (index, flow) in flows.into_iter().flatten().enumerate() {
+        let Some(scheme) = flow.get_mut("scheme") else { continue };
+        let Some(name) = scheme.as_str().filter(|name| SPEC_FILES.iter().any(|suffix| name.ends_with(suffix))) else {
+            continue;
+        };
+        let at = |why: &str| Problem::at(&format!("flows[{index}].scheme"), why);
+        let text = store.read_text(Path::new(name)).map_err(|error| at(&format!("{name}: cannot be read: {error}")))?;
+        let spec = data(&text, name).map_err(|problem| at(&problem.message))?;
+        if !spec.is_object() {
+            return Err(at(&format!("{name}: expected a mapping with `learned`, `clock`, `observe` and `act`")));
+        }
+        *scheme = spec;
+    }
+    conditions(document, files)
+}
+
+/// Fills in what links with a conditions trace have from it, as the command does: their service, and their least delay.
+fn conditions(mut document: Value, files: &Files) -> Result<Value, Problem> {
     let links = document.get_mut("links").and_then(Value::as_array_mut);
     for (index, link) in links.into_iter().flatten().enumerate() {
         let given = match link.get("conditions") {
@@ -75,8 +101,9 @@ pub fn complete(mut document: Value, files: &Files) -> Result<Value, Problem> {
 ///
 /// # Errors
 /// The first fault of the document.
-pub fn normalise(text: &str, files: &Files) -> Result<Value, Problem> {
-    let scenario = Scenario::from_json(&complete(read(text)?, files)?)?;
+pub fn normalise(text: &str, store: Store) -> Result<Value, Problem> {
+    let files = Files::in_store(store.clone());
+    let scenario = Scenario::from_json(&complete(read(text)?, &store, &files)?)?;
     let mut document = scenario.to_json();
     document["estimate"] = json!({"packets": Demand::of(&scenario).packets()});
     Ok(document)

@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 
 use ccarena_cc::bounded::Store;
 use ccarena_net::catalogue;
-use ccarena_sim::Files;
 use serde_json::{Value, json};
 
 use crate::picture::Column;
@@ -31,6 +30,26 @@ struct State {
 
 thread_local! {
     static STATE: RefCell<State> = RefCell::default();
+    /// The message of the panic that stopped the module.
+    static PANIC: RefCell<String> = RefCell::default();
+}
+
+/// Keeps the message of a panic. To be called first.
+#[unsafe(no_mangle)]
+pub extern "C" fn start() {
+    std::panic::set_hook(Box::new(|about| PANIC.with_borrow_mut(|kept| *kept = about.to_string())));
+}
+
+/// Returns the address of the message of the panic that stopped the module.
+#[unsafe(no_mangle)]
+pub extern "C" fn panic_at() -> *const u8 {
+    PANIC.with_borrow(|message| message.as_ptr())
+}
+
+/// Returns the length of that message; zero if it stopped otherwise.
+#[unsafe(no_mangle)]
+pub extern "C" fn panic_length() -> usize {
+    PANIC.with_borrow(String::len)
 }
 
 /// Calls `of` and keeps what it answers. Returns 1, or 0 if the answer is a fault.
@@ -49,19 +68,11 @@ impl State {
     /// Takes the inputs: the scenario's text, then a name and the contents of each file.
     fn taken(&mut self) -> Result<(String, Given), Problem> {
         let mut inputs = std::mem::take(&mut self.inputs).into_iter();
-        let mut text = || {
-            let bytes = inputs.next()?;
-            Some((String::from_utf8(bytes).map_err(|_| Problem::new("the text is not UTF-8")), ()))
-        };
-        let scenario = match text() {
-            Some((text, ())) => text?,
-            None => return Err(Problem::new("no scenario was given")),
-        };
+        let text = |bytes| String::from_utf8(bytes).map_err(|_| Problem::new("a text is not UTF-8"));
+        let scenario = text(inputs.next().ok_or_else(|| Problem::new("no scenario was given"))?)?;
         let mut given = Given::new();
-        let rest: Vec<Vec<u8>> = inputs.collect();
-        for pair in rest.chunks_exact(2) {
-            let name = String::from_utf8(pair[0].clone()).map_err(|_| Problem::new("a file's name is not UTF-8"))?;
-            given.insert(name, pair[1].clone());
+        while let (Some(name), Some(contents)) = (inputs.next(), inputs.next()) {
+            given.insert(text(name)?, contents);
         }
         Ok((scenario, given))
     }
@@ -127,7 +138,7 @@ pub extern "C" fn read() -> u32 {
 pub extern "C" fn normalise() -> u32 {
     answer(|state| {
         let (text, given) = state.taken()?;
-        document::normalise(&text, &Files::in_store(Store::of(given)))
+        document::normalise(&text, Store::of(given))
     })
 }
 

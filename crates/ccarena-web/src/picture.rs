@@ -46,8 +46,8 @@ impl<const N: usize> Table<N> {
     }
 }
 
-/// Series of a flow: IP bytes and new payload that arrived, the sender's window and what it has in flight, the mean RTT of
-/// its samples, and packets that it took for lost.
+/// Series of a flow. Rates are of IP bytes and of new payload that arrived, the window is that at the end of the step, and
+/// the RTT the mean of the sender's samples.
 const FLOW: [&str; 6] = ["rate_mbps", "goodput_mbps", "window_bytes", "in_flight_bytes", "rtt_ms", "lost_packets"];
 /// Series of a link: capacity, throughput, the bytes in its queue at the end of the step, and the mean queueing delay of
 /// packets that left. Three more count packets that its queue dropped, that it marked, and that were lost otherwise.

@@ -1,6 +1,6 @@
 //! Faults of what a page gives.
 
-use ccarena_net::ScenarioError;
+use ccarena_net::{ResourceError, ScenarioError};
 use ccarena_sim::SimError;
 use serde_json::{Value, json};
 
@@ -50,6 +50,25 @@ impl From<ScenarioError> for Problem {
 
 impl From<SimError> for Problem {
     fn from(error: SimError) -> Self {
-        Self::led_by_path(error.to_string())
+        match error {
+            SimError::Resources(error) => error.into(),
+            error => Self::led_by_path(error.to_string()),
+        }
+    }
+}
+
+impl From<ResourceError> for Problem {
+    fn from(error: ResourceError) -> Self {
+        match error {
+            // A page has no variable to set.
+            ResourceError::TooMuch { path, asked, what, limit, advice, .. } => Self::at(
+                &path,
+                &format!(
+                    "the run asks for about {asked}, {what}, and the limit is {limit}; {advice}, or run it with the command \
+                     ccarena"
+                ),
+            ),
+            error => Self::new(error.to_string()),
+        }
     }
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use ccarena_cc::bounded::Store;
 use ccarena_cc::{Dur, Time};
-use ccarena_net::Scenario;
 use ccarena_net::result::Sealed;
 use ccarena_net::scenario::{Own, Record};
+use ccarena_net::{Demand, Limits, Scenario};
 use ccarena_sim::{Files, Sim};
 
 use crate::picture::{Column, Packets, Series};
@@ -14,6 +14,10 @@ use crate::{Problem, document};
 
 /// Files by the names that the scenario uses.
 pub type Given = BTreeMap<String, Vec<u8>>;
+
+/// Limits of a page: its memory has 4 GiB at most, and the arrays of results are made while logs still stand. The native
+/// limits hold as well.
+const PAGE: Limits = Limits { memory_bytes: 2e9, packets: 1e9 };
 
 /// Settings of a run beyond its scenario.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,9 +51,10 @@ pub struct Run {
 }
 
 /// Reads and checks a scenario, its files included, and builds its simulation.
-fn build(text: &str, given: Given, options: Options) -> Result<(Scenario, Record, Sim), Problem> {
-    let files = Files::in_store(Store::of(given));
-    let document = document::complete(document::read(text)?, &files)?;
+fn build(text: &str, given: Given, options: Options, limits: Limits) -> Result<(Scenario, Record, Sim), Problem> {
+    let store = Store::of(given);
+    let files = Files::in_store(store.clone());
+    let document = document::complete(document::read(text)?, &store, &files)?;
     let mut scenario = Scenario::from_json(&document)?;
     for (index, flow) in scenario.flows.iter().enumerate() {
         let (path, kind) = match (&flow.own, &flow.foreign) {
@@ -67,6 +72,7 @@ fn build(text: &str, given: Given, options: Options) -> Result<(Scenario, Record
     let record = scenario.record;
     scenario.record.series = true;
     scenario.record.packets |= options.packets;
+    Demand::of(&scenario).check(&limits)?;
     let sim = Sim::new(&scenario, &files, false)?;
     Ok((scenario, record, sim))
 }
@@ -74,7 +80,7 @@ fn build(text: &str, given: Given, options: Options) -> Result<(Scenario, Record
 /// Returns the faults of a scenario; none if [`Run::open`] takes it.
 #[must_use]
 pub fn check(text: &str, given: Given) -> Vec<Problem> {
-    build(text, given, Options::default()).err().into_iter().collect()
+    build(text, given, Options::default(), PAGE).err().into_iter().collect()
 }
 
 impl Run {
@@ -83,7 +89,15 @@ impl Run {
     /// # Errors
     /// The first fault, as the command `ccarena` would say it.
     pub fn open(text: &str, given: Given, options: Options) -> Result<Self, Problem> {
-        let (scenario, record, sim) = build(text, given, options)?;
+        Self::within(text, given, options, PAGE)
+    }
+
+    /// Starts a run that may ask for no more than `limits`.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn within(text: &str, given: Given, options: Options, limits: Limits) -> Result<Self, Problem> {
+        let (scenario, record, sim) = build(text, given, options, limits)?;
         let series = Series::new(&scenario);
         let packets = Packets::default();
         Ok(Self { scenario, record, sim, series, packets, sealed: None })

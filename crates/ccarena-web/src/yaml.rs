@@ -44,11 +44,21 @@ fn refused<T>(problem: impl Into<String>, at: Mark) -> Result<T> {
 /// # Errors
 /// With line, column and reason.
 pub fn parse(text: &str) -> Result<Value> {
-    let mut bytes = text.strip_prefix('\u{feff}').unwrap_or(text).as_bytes();
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    // The parser would panic where the text ends in a block without a line break. With one, the value has that, too.
+    let is_cut = !text.is_empty() && !text.ends_with(['\n', '\r']);
+    let padded = if is_cut { format!("{text}\n") } else { text.into() };
+    let last = text.rsplit('\n').next().unwrap_or_default();
+    let end = is_cut.then(|| End {
+        index: text.len() as u64,
+        place: (text.matches('\n').count() as u64 + 1, last.chars().count() as u64 + 1),
+        in_text: !last.trim().is_empty(),
+    });
+    let mut bytes = padded.as_bytes();
     let mut parser = Parser::new();
     parser.set_encoding(Encoding::Utf8);
     parser.set_input_string(&mut bytes);
-    let mut reader = Reader { parser, anchors: HashMap::new(), size: 0, repeated: 0 };
+    let mut reader = Reader { parser, end, anchors: HashMap::new(), size: 0, repeated: 0 };
     reader.next()?;
     let first = reader.next()?;
     if matches!(first.data, EventData::StreamEnd) {
@@ -64,9 +74,20 @@ pub fn parse(text: &str) -> Result<Value> {
     }
 }
 
+/// End of a text.
+struct End {
+    index: u64,
+    /// Line and column, from 1.
+    place: (u64, u64),
+    /// The last line is not blank.
+    in_text: bool,
+}
+
 /// Builder of data from the parser's events.
 struct Reader<'r, 'b> {
     parser: Parser<&'r mut &'b [u8]>,
+    /// The text's end, if a line break follows that is not in it.
+    end: Option<End>,
     /// Values and their sizes; none while the value is being read.
     anchors: HashMap<String, Option<(Value, usize)>>,
     size: usize,
@@ -78,7 +99,12 @@ impl Reader<'_, '_> {
         self.parser.parse().map_err(|error| {
             let at = error.problem_mark().or_else(|| error.context_mark());
             let problem = if error.problem().is_empty() { error.context().unwrap_or("") } else { error.problem() };
-            Fault { place: at.map(|at| (at.line + 1, at.column + 1)), problem: problem.into() }
+            let place = at.map(|at| match &self.end {
+                // Elsewhere the parser says the beginning of the next line itself.
+                Some(end) if at.index > end.index && problem == "found unexpected end of stream" => end.place,
+                _ => (at.line + 1, at.column + 1),
+            });
+            Fault { place, problem: problem.into() }
         })
     }
 
@@ -102,7 +128,12 @@ impl Reader<'_, '_> {
         let before = self.size;
         self.size += 1;
         let value = match event.data {
-            EventData::Scalar { value, style, .. } => {
+            EventData::Scalar { mut value, style, .. } => {
+                let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
+                let is_cut = self.end.as_ref().is_some_and(|end| end.in_text && event.end_mark.index > end.index);
+                if is_block && is_cut && value.ends_with('\n') {
+                    value.pop();
+                }
                 self.size += value.chars().count();
                 if style == ScalarStyle::Plain { scalar(value, at)? } else { Value::String(value) }
             }
@@ -141,6 +172,7 @@ impl Reader<'_, '_> {
             };
             let length = key.chars().count();
             if length > MOST_KEY {
+                let length = grouped(length);
                 return refused(format!("a key of {length} characters; expected at most {MOST_KEY}"), at);
             }
             if mapping.contains_key(&key) {
@@ -301,6 +333,13 @@ fn is_base_60(before: &str, mut rest: &str) -> bool {
     rest.is_empty() || rest.strip_prefix('.').is_some_and(|rest| rest.bytes().all(is_grouped))
 }
 
+/// A number with commas between thousands.
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().filter_map(|g| std::str::from_utf8(g).ok()).collect();
+    groups.join(",")
+}
+
 fn short(text: &str) -> String {
     const MOST: usize = 58;
     if text.chars().count() <= MOST { text.into() } else { text.chars().take(MOST - 3).chain("...".chars()).collect() }
@@ -320,6 +359,10 @@ mod tests {
             json!({"a": 1e-4, "b": "no", "c": "2024-01-01", "d": null, "e": true, "f": "1", "g": -5, "h": 0.5, "i": 1000,
                 "j": 12.0})
         );
+        for (text, expected) in [("a: |\n  b", "b"), ("a: |\n  b\n", "b\n"), ("a: >-\n  b\n  c", "b c"), ("a: b", "b")]
+        {
+            assert_eq!(read(text), json!({"a": expected}), "{text:?}");
+        }
         assert_eq!(read("9999999999999999999"), json!(9_999_999_999_999_999_999_u64));
         assert_eq!(read("- &x {a: [1]}\n- *x"), json!([{"a": [1]}, {"a": [1]}]));
     }

@@ -101,9 +101,15 @@ export interface Options {
 /** The version of `exports.rs` that this file speaks to. */
 const VERSION = 2;
 
+/** A memory that has grown so far could not grow further. */
+const FULL_BYTES = 2 ** 31;
+
 interface Exports {
   memory: WebAssembly.Memory;
   version(): number;
+  start(): void;
+  panic_at(): number;
+  panic_length(): number;
   reserve(length: number): number;
   answer_at(): number;
   answer_length(): number;
@@ -165,18 +171,18 @@ export class Engine {
   /** Returns a scenario's text, YAML or JSON, as a JSON document. Throws EngineError for wrong syntax. */
   read(scenario: string): string {
     this.#give(scenario);
-    return JSON.stringify(this.call<unknown>((exports) => exports.read()));
+    return this.#text((exports) => exports.read());
   }
 
   /** Returns the document with every default filled in, as JSON, and under `estimate` what a run asks for. */
   normalise(scenario: string, files?: Files): string {
     this.#give(scenario, files);
-    return JSON.stringify(this.call<unknown>((exports) => exports.normalise()));
+    return this.#text((exports) => exports.normalise());
   }
 
   /** Returns schemes, queue disciplines, applications and the rest, with their parameters, as JSON. */
   registry(): string {
-    return JSON.stringify(this.call<unknown>((exports) => exports.registry()));
+    return this.#text((exports) => exports.registry());
   }
 
   /** Starts a run. Throws EngineError with the first fault. */
@@ -192,6 +198,11 @@ export class Engine {
 
   /** Calls the module and returns its answer. For `Run`. */
   call<Answer>(of: (exports: Exports) => number, generation = this.#generation): Answer {
+    return JSON.parse(this.#text(of, generation)) as Answer;
+  }
+
+  /** Calls the module and returns the JSON that it answers, in which whole numbers may have more digits than JavaScript's. */
+  #text(of: (exports: Exports) => number, generation = this.#generation): string {
     if (generation !== this.#generation) {
       throw new EngineError({ message: "the run is gone, since the simulator was restarted; open it again" });
     }
@@ -203,11 +214,11 @@ export class Engine {
       throw this.#broken(error);
     }
     const bytes = new Uint8Array(exports.memory.buffer, exports.answer_at(), exports.answer_length());
-    const answer = JSON.parse(new TextDecoder().decode(bytes));
+    const answer = new TextDecoder().decode(bytes);
     if (found === 0) {
-      throw new EngineError(tidied(answer));
+      throw new EngineError(tidied(JSON.parse(answer)));
     }
-    return answer as Answer;
+    return answer;
   }
 
   /** Frees a run. For `Run`. */
@@ -228,6 +239,7 @@ export class Engine {
     if (exports.version() !== VERSION) {
       throw new EngineError({ message: "the page and the simulator are of different versions; build both: make web" });
     }
+    exports.start();
     this.#exports = exports;
   }
 
@@ -259,9 +271,10 @@ export class Engine {
   }
 
   #broken(error: unknown): EngineError {
+    const reason = this.#exports === undefined ? String(error) : reasonOf(this.#exports, error);
     this.#exports = undefined;
     this.#generation += 1;
-    return new EngineError({ message: `the simulator stopped: ${String(error)}` });
+    return new EngineError({ message: `the simulator stopped: ${reason}` });
   }
 }
 
@@ -332,6 +345,19 @@ export class Run {
   #views(of: (exports: Exports) => number): [Column, Float64Array][] {
     return this.#engine.views(this.#call<Column[]>(of));
   }
+}
+
+/** Why the module stopped, by what it left in its memory. */
+function reasonOf(exports: Exports, error: unknown): string {
+  const buffer = exports.memory.buffer;
+  const length = exports.panic_length();
+  if (length > 0) {
+    return new TextDecoder().decode(new Uint8Array(buffer, exports.panic_at(), length));
+  }
+  if (buffer.byteLength > FULL_BYTES) {
+    return "its memory is full; record fewer packets, make the run shorter, or run it with the command ccarena";
+  }
+  return String(error);
 }
 
 function tidied(problem: { path?: string | null; message: string }): Problem {
