@@ -24,6 +24,7 @@ pub const HOST: Host = Host {
     marks: Feedback::None,
     router_rates: true,
     router_headers: false,
+    l4s: false,
 };
 
 /// A policy, with its origin and its digest.
