@@ -135,7 +135,7 @@ class ParsedPart(NamedTuple):
     direction: Test | None
     paper: Result | None
     beyond: Test | None
-    """For a statement with one side: whether nothing is farther in the paper's direction than the tolerance."""
+    """Test that nothing is farther in the paper's direction than the tolerance; only for a statement with one side."""
     required: str
     """Requirement in words."""
 

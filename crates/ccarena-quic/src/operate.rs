@@ -64,7 +64,7 @@ pub struct Operation {
     pub share: u64,
     /// The policy decides, and the fallback scheme acts.
     pub shadow: bool,
-    /// Only connections from these addresses; none for any.
+    /// Addresses of the connections that it decides for; none for any.
     pub to: Option<Prefix>,
     /// Trips in a row that hand a connection to the fallback scheme; 0 for never.
     pub guard: u32,

@@ -81,7 +81,7 @@ impl Learner {
         self.decider.as_ref()
     }
 
-    /// Nobody decides from now on.
+    /// Removes the decider.
     pub(super) fn leave(&mut self) {
         self.decider = None;
     }

@@ -130,7 +130,7 @@ fn least(config: &Config) -> Bytes {
     Bytes(u64::from(config.initial_window) * u64::from(config.mss))
 }
 
-/// What window and pacing rate let leave per second, in bytes.
+/// Returns the bytes per second that window and pacing rate allow.
 fn allowed(window: Bytes, pacing: Option<Rate>, srtt: Dur) -> u64 {
     let by_window = Rate::of(window.0, srtt).0;
     pacing.map_or(by_window, |rate| rate.0.min(by_window)) / 8
