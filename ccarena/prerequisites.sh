@@ -83,7 +83,7 @@ web() {
     else
       sources="$(rustc --print sysroot 2>/dev/null || true)/lib/rustlib/src/rust/library"
       { [ -d "$sources" ] && has wasm-ld; } ||
-        missing="Rust's library for WebAssembly: $(apt_line 'rustc-web rust-web-src lld'), or rustup (https://rustup.rs)"
+        missing="Rust's library for WebAssembly: $(apt_line 'rustc-web cargo-web rust-web-src lld'), or rustup (https://rustup.rs)"
     fi
   fi
   { has node && has npm; } || missing="${missing:+$missing; }Node: $(apt_line 'nodejs npm')"

@@ -27,6 +27,7 @@ a:b <<: ? ! & * % @ ` | > !!int !x &a *a "\\u00e9" "\\x" é \u2028 [1,2] [1,,2] 
 FAULTS = """
 # nothing;a: 1~---~b: 2;%YAML 1.2~---~a: 1;a: &x {b: 1}~c: *x;a: *x;a: &x [*x];\ta: 1;a:~\t- 1;? a~: 1;a: 1~a: 2
 a: |~  two~  lines~b: >-~  folded~  text;a: |~  b;a: |+~  b~;a: >~  b~ # c;\ufeffa: 1;a: b: c;a: 'open;a: "\\q"
+a: |+~  b~ ;a: >+~  b~~ ;a: |+~ ;a: |+~~ ;a: |~  b~
 """.strip()
 PIECES = ["", *"\n\t {}[],:-#&*!|>'\"%@`?~0x.é", "\n  ", ": ", "- "]
 
@@ -38,6 +39,8 @@ def documents() -> list[str]:
     texts = [f"a: {scalar}" for scalar in SCALARS] + [f"{scalar}: 1\nb: [{scalar}]" for scalar in SCALARS] + whole
     texts += ["", *(text.replace("~", "\n") for text in FAULTS.replace("\n", ";").split(";"))]
     texts += ["[" * 200, *(f"a: {'[' * depth}{']' * depth}" for depth in (126, 127)), f"{'k' * 1001}: 1"]
+    texts += ['{"a": 12345678901234567890}', '{"a": "12345678901234567890", "b": 1e30}']
+    texts += ['{"a": ["\\\\", -12345678901234567890]}']
     draw = random.Random(1)
     short = [text[:600] for text in whole if len(text) > 20]
     for _ in range(1500):

@@ -123,7 +123,7 @@ impl Outside {
 /// The last observation of a policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// It lay outside the box of its guard, or without one outside the range of training.
+    /// An entry lay outside the box of its guard, or without one outside the range of training.
     pub outside: bool,
     /// An entry was clipped.
     pub clamped: bool,

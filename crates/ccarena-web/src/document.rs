@@ -14,6 +14,9 @@ use crate::{Problem, yaml};
 /// Suffixes of the files of specs.
 const SPEC_FILES: [&str; 3] = [".json", ".yaml", ".yml"];
 
+/// Settings of an entrant that are fields of a flow; the others are the scheme's parameters.
+const FIELDS: [&str; 5] = ["weight", "requirement", "ecn", "l4s", "rules"];
+
 /// Returns the document in `text`: JSON if it is JSON, else YAML.
 ///
 /// # Errors
@@ -39,11 +42,22 @@ pub fn read(text: &str) -> Result<Value, Problem> {
 
 /// Returns the data in `text`, which errors call `name`.
 fn data(text: &str, name: &str) -> Result<Value, Problem> {
-    let json = if text.trim_start().starts_with('{') { reader::parse(text).ok() } else { None };
+    let is_json = text.trim_start().starts_with('{') && !has_long_whole(text);
+    let json = if is_json { reader::parse(text).ok() } else { None };
     match json {
         Some(data) => Ok(data),
         None => yaml::parse(text).map_err(|fault| Problem::new(format!("{name}{fault}"))),
     }
+}
+
+/// Returns whether the JSON `text` has a whole number of more digits than both readers take: that of JSON would round it.
+fn has_long_whole(text: &str) -> bool {
+    let text = text.replace(r"\\", "").replace(r#"\""#, "");
+    let outside_texts = text.split('"').step_by(2);
+    outside_texts.flat_map(|part| part.split(|c: char| !(c.is_alphanumeric() || "-+.".contains(c)))).any(|word| {
+        let digits = word.strip_prefix('-').unwrap_or(word);
+        digits.len() > yaml::MOST_DIGITS && digits.bytes().all(|c| c.is_ascii_digit())
+    })
 }
 
 /// Replaces the names of files by what a scenario has of them, as the command does: specs, and what conditions traces say.
@@ -54,10 +68,15 @@ pub fn complete(mut document: Value, store: &Store, files: &Files) -> Result<Val
     let flows = document.get_mut("flows").and_then(Value::as_array_mut);
     for (index, flow) in flows.into_iter().flatten().enumerate() {
         let Some(scheme) = flow.get_mut("scheme") else { continue };
-        let Some(name) = scheme.as_str().filter(|name| SPEC_FILES.iter().any(|suffix| name.ends_with(suffix))) else {
-            continue;
-        };
         let at = |why: &str| Problem::at(&format!("flows[{index}].scheme"), why);
+        let Some(name) = scheme.as_str() else { continue };
+        if !SPEC_FILES.iter().any(|suffix| name.ends_with(suffix)) {
+            if name.contains(['@', '=']) {
+                let (name, advice) = (yaml::short(name), written_out(name));
+                return Err(at(&format!("a page reads no text of an entrant, as \"{name}\" is; {advice}")));
+            }
+            continue;
+        }
         let text = store.read_text(Path::new(name)).map_err(|error| at(&format!("{name}: cannot be read: {error}")))?;
         let spec = data(&text, name).map_err(|problem| at(&problem.message))?;
         if !spec.is_object() {
@@ -66,6 +85,23 @@ pub fn complete(mut document: Value, store: &Store, files: &Files) -> Result<Val
         *scheme = spec;
     }
     conditions(document, files)
+}
+
+/// Returns what to do instead of the text of an entrant (docs/entrants.md), such as `cubic@hystart=0`.
+fn written_out(entrant: &str) -> String {
+    let param = |setting: &str| {
+        let (key, value) = setting.split_once('=')?;
+        let is_param = !FIELDS.contains(&key) && value.parse::<f64>().is_ok();
+        is_param.then(|| format!("{key}: {value}"))
+    };
+    let parts = entrant.split_once('@').filter(|(scheme, _)| entrant.len() < 200 && !scheme.contains('='));
+    let params = parts.and_then(|(scheme, settings)| {
+        let params = settings.split(',').map(param).collect::<Option<Vec<_>>>()?;
+        Some(format!("write scheme: {scheme} and params: {{{}}}", params.join(", ")))
+    });
+    let fields =
+        || format!("write its parts as fields of the flow: name, scheme, policy, params, {}", FIELDS.join(", "));
+    format!("{}, or make the page with: ccarena play SCENARIO.yaml", params.unwrap_or_else(fields))
 }
 
 /// Fills in what links with a conditions trace have from it, as the command does: their service, and their least delay.

@@ -37,14 +37,22 @@ impl Problem {
             !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '[' | ']'))
         };
         let path = message.split_once(": ").map(|(path, _)| path).filter(|path| is_path(path) && *path != "document");
-        Self { path: path.map(Into::into), message }
+        Self { path: path.map(Into::into), message }.advised()
+    }
+
+    /// Says how a page gets a policy, which the command finds by its name alone.
+    fn advised(mut self) -> Self {
+        if self.path.as_deref().is_some_and(|path| path.starts_with("flows[") && path.ends_with("].policy")) {
+            self.message += "; a page that has it is made by: ccarena play SCENARIO.yaml";
+        }
+        self
     }
 }
 
 impl From<ScenarioError> for Problem {
     fn from(error: ScenarioError) -> Self {
         let message = error.to_string();
-        Self { path: (!error.path.is_empty()).then_some(error.path), message }
+        Self { path: (!error.path.is_empty()).then_some(error.path), message }.advised()
     }
 }
 

@@ -14,7 +14,7 @@ const MOST_REPEATED: usize = 100_000;
 /// Most characters of a key.
 const MOST_KEY: usize = 1000;
 /// Most digits of a whole number.
-const MOST_DIGITS: usize = 19;
+pub(crate) const MOST_DIGITS: usize = 19;
 
 /// Fault of a YAML text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,8 +130,10 @@ impl Reader<'_, '_> {
         let value = match event.data {
             EventData::Scalar { mut value, style, .. } => {
                 let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
-                let is_cut = self.end.as_ref().is_some_and(|end| end.in_text && event.end_mark.index > end.index);
-                if is_block && is_cut && value.ends_with('\n') {
+                let end = self.end.as_ref().filter(|end| is_block && event.end_mark.index > end.index);
+                // On a blank last line, only `+` has kept the line break.
+                let has_break = |end: &End| end.in_text || value == "\n" || value.ends_with("\n\n");
+                if end.is_some_and(has_break) && value.ends_with('\n') {
                     value.pop();
                 }
                 self.size += value.chars().count();
@@ -340,7 +342,7 @@ fn grouped(number: usize) -> String {
     groups.join(",")
 }
 
-fn short(text: &str) -> String {
+pub(crate) fn short(text: &str) -> String {
     const MOST: usize = 58;
     if text.chars().count() <= MOST { text.into() } else { text.chars().take(MOST - 3).chain("...".chars()).collect() }
 }
@@ -359,8 +361,16 @@ mod tests {
             json!({"a": 1e-4, "b": "no", "c": "2024-01-01", "d": null, "e": true, "f": "1", "g": -5, "h": 0.5, "i": 1000,
                 "j": 12.0})
         );
-        for (text, expected) in [("a: |\n  b", "b"), ("a: |\n  b\n", "b\n"), ("a: >-\n  b\n  c", "b c"), ("a: b", "b")]
-        {
+        for (text, expected) in [
+            ("a: |\n  b", "b"),
+            ("a: |\n  b\n", "b\n"),
+            ("a: >-\n  b\n  c", "b c"),
+            ("a: b", "b"),
+            ("a: |+\n  b\n ", "b\n"),
+            ("a: |\n  b\n ", "b\n"),
+            ("a: |+\n\n ", "\n"),
+            ("a: |+\n  b\n\n", "b\n\n"),
+        ] {
             assert_eq!(read(text), json!({"a": expected}), "{text:?}");
         }
         assert_eq!(read("9999999999999999999"), json!(9_999_999_999_999_999_999_u64));

@@ -118,6 +118,23 @@ fn what_cannot_run_here_is_refused_with_its_path() {
         ("a: [".into(), None, "scenario, line 2, column 1: not valid YAML: "),
         (flow("scheme: cubik"), Some("flows[0].scheme"), "flows[0].scheme: unknown scheme \"cubik\"; did you mean"),
         (
+            flow("scheme: cubic@hystart=0"),
+            Some("flows[0].scheme"),
+            "flows[0].scheme: a page reads no text of an entrant, as \"cubic@hystart=0\" is; write scheme: cubic and params: \
+             {hystart: 0}, or make the page with: ccarena play SCENARIO.yaml",
+        ),
+        (
+            flow("scheme: wcc-ai@weight=2"),
+            Some("flows[0].scheme"),
+            "flows[0].scheme: a page reads no text of an entrant, as \"wcc-ai@weight=2\" is; write its parts as fields of \
+             the flow: name, scheme, policy, params, weight, requirement, ecn, l4s, rules, or make",
+        ),
+        (
+            "{\"links\": [{\"service\": 12345678901234567890}]}".into(),
+            None,
+            "scenario, line 1, column 24: not valid YAML: a whole number of 20 digits; expected at most 19",
+        ),
+        (
             flow("scheme: mine, controller: {type: python, class: a.py:A}"),
             Some("flows[0].controller"),
             "flows[0].controller: a Python class does not run in a web page; expected a scheme, or run it with the command",
@@ -133,7 +150,12 @@ fn what_cannot_run_here_is_refused_with_its_path() {
             "flows[0].foreign: a program",
         ),
         (flow("scheme: acct"), Some("flows[0].policy"), "flows[0].policy: "),
-        (flow("scheme: acct, policy: mine"), Some("flows[0].policy"), "flows[0].policy: "),
+        (
+            flow("scheme: acct, policy: mine"),
+            Some("flows[0].policy"),
+            "flows[0].policy: mine: cannot be read: no file of this name was given; none was; a page that has it is made by: \
+             ccarena play SCENARIO.yaml",
+        ),
         (
             flow("scheme: mine.json"),
             Some("flows[0].scheme"),
