@@ -146,6 +146,9 @@ pub struct Sender {
     window: u32,
     pacing: Option<Rate>,
     reduction: Reduction,
+    /// Most segments in flight after a timeout, whatever the controller's window (`tcp_enter_loss`: what is still in
+    /// flight, and one). The controller's next acknowledgement or timer ends it.
+    loss_window: u32,
 
     delivered: u32,
     delivered_at: Time,
@@ -218,6 +221,7 @@ impl Sender {
             window: 1,
             pacing: None,
             reduction: Reduction::default(),
+            loss_window: u32::MAX,
             delivered: 0,
             delivered_at: Time::ZERO,
             first_sent: Time::ZERO,
@@ -301,11 +305,15 @@ impl Sender {
         self.board.in_flight()
     }
 
-    /// The window in segments, proportional rate reduction applied.
+    /// The window in segments, proportional rate reduction and the bound after a timeout applied.
     #[must_use]
     #[inline]
     pub fn window(&self) -> u32 {
-        if self.recovery.reducing() && !self.owns_recovery { self.reduction.window() } else { self.window }
+        match self.recovery {
+            RecoveryState::Loss => self.window.min(self.loss_window),
+            RecoveryState::Recovery | RecoveryState::Reduction if !self.owns_recovery => self.reduction.window(),
+            _ => self.window,
+        }
     }
 
     /// Everything that was made available is acknowledged.
@@ -329,6 +337,7 @@ impl Sender {
         let due = self.controller.next_timer() <= now;
         if due {
             self.controller.on_timer(now);
+            self.loss_window = u32::MAX;
             self.read_controller();
         }
         due
@@ -531,6 +540,7 @@ impl Sender {
             info.signal = signal;
         }
         let answer = self.controller.answer(&info);
+        self.loss_window = u32::MAX;
         self.take_answer(answer);
     }
 

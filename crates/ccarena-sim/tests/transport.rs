@@ -2,6 +2,7 @@
 
 mod common;
 
+use ccarena_cc::registry::schemes;
 use common::run;
 use serde_json::{Value, json};
 
@@ -201,4 +202,20 @@ fn the_receive_window_limits() {
     let delivered = sim.links()[0].stats.delivered_packets as f64;
     assert!((0.9 * expected..expected).contains(&delivered), "{delivered} packets, at most {expected}");
     assert_eq!(sim.links()[0].stats.dropped_packets, 0);
+}
+
+/// A path that has died gets a packet or two per timeout, and timeouts double (RFC 6298 §5.5), whatever the controller.
+#[test]
+fn in_silence_every_scheme_backs_off() {
+    let sent = |scheme: &str, seconds: u32| {
+        let mut document = document(scheme, &json!({"type": "constant", "rate_mbps": 20}), 70);
+        document["duration_s"] = json!(seconds);
+        document["links"][0]["loss"] =
+            json!({"type": "steps", "steps": [{"at_s": 0, "loss": 0}, {"at_s": 5, "loss": 1}]});
+        run(&document, u64::MAX).flows()[0].sender.stats.sent
+    };
+    for scheme in schemes().iter().filter(|scheme| !scheme.learned && !scheme.rules) {
+        let late = sent(scheme.name, 35) - sent(scheme.name, 15);
+        assert!(late <= 4, "{}: {late} packets from the 10th to the 30th second of silence", scheme.name);
+    }
 }

@@ -30,7 +30,8 @@ enum Alarm {
     Timed(Time),
     /// End with the first acknowledgement after this number of smoothed round trips.
     RoundTrips { start: Time, count: f64 },
-    /// End when this byte is acknowledged; none is marked yet if it is zero.
+    /// End when this byte is acknowledged. None is marked yet if it is zero: the first acknowledgement marks it, and what
+    /// came before counts for the first period.
     Window { mark: u64 },
     /// A datapath judges periods: with the next acknowledgement, if it has.
     Judged(Option<Decision>),
@@ -123,13 +124,10 @@ impl<B: Base + 'static> Composed<B> {
         for (value, acting) in action.iter_mut().zip(&plan.actuators) {
             *value = acting.actuator.begin(&mut base);
         }
-        // A window of data has no beginning before the first acknowledgement: its first mark is set there, and what came
-        // before counts for the first period.
-        let alarm = if length == Length::Window { Alarm::Window { mark: 0 } } else { Alarm::Waiting(length) };
         Self {
             base,
             monitor: Monitor::new(plan.parts, plan.horizon, plan.desired, std::mem::take(&mut plan.taps)),
-            alarm,
+            alarm: Alarm::Waiting(length),
             length,
             decision_due: false,
             asked: false,

@@ -15,6 +15,10 @@
 //! - A timeout leaves two segments; the paper does not treat timeouts.
 //! - The authors' code also reduces the window at high loss rates; the paper's default mode does not heed losses, nor
 //!   does this.
+//!
+//! A buffer of B packets below 2/delta holds too little delay for the target rate: with at most B packets queued at the
+//! link's rate mu, equation 1 gives at least mu/(delta * B). Default mode then drops about a share 1 - delta * B, and more
+//! where the standing RTT, a minimum, shows less than the queue's mean. This is the algorithm's own.
 
 mod extremum;
 
@@ -82,6 +86,7 @@ struct Copa {
     round: Round,
     velocity: Velocity,
     competition: Competition,
+    srtt: Dur,
     /// The window before the last timeout, for undoing it.
     prior: Option<f64>,
     mss: u64,
@@ -118,6 +123,8 @@ struct Competition {
     nearly_empty_at: Time,
     /// 1/delta of the default mode.
     default_inverse_delta: f64,
+    /// Time of the last decrease of 1/delta.
+    yielded_at: Time,
 }
 
 impl Copa {
@@ -136,7 +143,9 @@ impl Copa {
                 on: false,
                 nearly_empty_at: Time::ZERO,
                 default_inverse_delta: inverse_delta,
+                yielded_at: Time::ZERO,
             },
+            srtt: Dur::ZERO,
             prior: None,
             mss: u64::from(config.mss.max(1)),
         }
@@ -178,9 +187,12 @@ impl Copa {
         self.round = Round { end: snd_nxt, cwnd: self.cwnd };
     }
 
-    /// Multiplicative decrease of 1/delta; delta stays at most what it is in default mode.
-    fn yield_to_others(&mut self) {
-        if self.competition.on {
+    /// Multiplicative decrease of 1/delta, once per round trip with losses, even if the transport repairs them all as one
+    /// episode (`prev_delta_update_time_loss`). Delta stays at most what it is in default mode.
+    fn yield_to_others(&mut self, loss: &LossInfo) {
+        let again = loss.now.since(self.competition.yielded_at) > self.srtt;
+        if self.competition.on && (loss.new_episode || again) {
+            self.competition.yielded_at = loss.now;
             self.inverse_delta = (self.inverse_delta / 2.0).max(self.competition.default_inverse_delta);
         }
     }
@@ -221,6 +233,7 @@ impl Controller for Copa {
             self.rtts.standing.update(ack.now, rtt, ack.srtt / 2);
             self.rtts.max.update(ack.now, rtt, ack.srtt * MAX_RTT_ROUNDS);
         }
+        self.srtt = ack.srtt;
         let (min, standing, max) = (self.rtts.min.get(), self.rtts.standing.get(), self.rtts.max.get());
         if standing == Dur::ZERO {
             return;
@@ -239,15 +252,13 @@ impl Controller for Copa {
     }
 
     fn on_loss(&mut self, loss: &LossInfo) {
-        if loss.new_episode {
-            self.yield_to_others();
-        }
+        self.yield_to_others(loss);
     }
 
     fn on_timeout(&mut self, loss: &LossInfo) {
         if loss.new_episode {
             self.prior = Some(self.cwnd);
-            self.yield_to_others();
+            self.yield_to_others(loss);
         }
         self.cwnd = MIN_WINDOW;
     }
@@ -363,6 +374,9 @@ mod tests {
         copa.on_loss(&echo);
         copa.on_loss(&LossInfo { new_episode: false, ..echo });
         assert!((copa.inverse_delta - 20.0).abs() < 1e-9, "{}", copa.inverse_delta);
+        copa.srtt = RTT;
+        copa.on_loss(&LossInfo { new_episode: false, ecn: false, now: Time::ZERO + RTT * 2, ..echo });
+        assert!((copa.inverse_delta - 10.0).abs() < 1e-9, "a round trip later, of the same episode");
         for _ in 0..9 {
             copa.on_loss(&LossInfo { ecn: false, ..echo });
         }

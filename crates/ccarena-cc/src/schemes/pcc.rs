@@ -10,7 +10,9 @@
 //! have no effect of their own: losses enter utilities.
 //!
 //! Departures from both code bases, besides those that the files list:
-//! - An acknowledgement without an RTT sample (of retransmissions alone) counts with the RTT before it.
+//! - An acknowledgement without an RTT sample (of retransmissions alone, RFC 6298 §3) counts with the RTT before it. There,
+//!   every packet gives a sample. Where most packets are lost, an interval would otherwise never have its samples, and the
+//!   rate would stay.
 //! - Without slow start the flow begins with probing.
 //! - The window is two segments at least, so that a delayed acknowledgement does not hold up the only one.
 
@@ -89,7 +91,7 @@ struct Rtt {
     smoothed_us: f64,
     deviation_us: f64,
     min: Option<Dur>,
-    /// Time of the last sample.
+    /// Time of the last acknowledgement.
     at: Time,
 }
 
@@ -101,12 +103,15 @@ impl Default for Rtt {
 }
 
 impl Rtt {
-    /// Books a sample and returns the time since the one before.
-    fn sample(&mut self, rtt: Dur, now: Time) -> Option<Dur> {
+    /// Returns the time since the acknowledgement before, from the first sample on.
+    fn interval(&mut self, now: Time) -> Option<Dur> {
+        let before = std::mem::replace(&mut self.at, now);
+        self.min.map(|_| now.since(before))
+    }
+
+    fn sample(&mut self, rtt: Dur) {
         let us = rtt.0 as f64 / 1e3;
         self.latest_us = us;
-        let interval = self.min.map(|_| now.since(self.at));
-        self.at = now;
         match self.min {
             Some(min) => {
                 self.deviation_us += DEVIATION_GAIN * ((self.smoothed_us - us).abs() - self.deviation_us);
@@ -115,7 +120,6 @@ impl Rtt {
             }
             None => (self.smoothed_us, self.deviation_us, self.min) = (us, us / 2.0, Some(rtt)),
         }
-        interval
     }
 }
 
@@ -179,22 +183,21 @@ impl Pcc {
 
 impl Controller for Pcc {
     fn on_ack(&mut self, ack: &AckInfo) {
-        let mut event = Event { now: ack.now, ..Event::default() };
+        if ack.rtt.is_none() && ack.acked_packets == 0 {
+            return;
+        }
+        let interval = self.rtt.interval(ack.now);
         if let Some(rtt) = ack.rtt {
-            let first = self.rtt.min.is_none();
             let before = self.rtt.min;
-            event.interval = self.rtt.sample(rtt, ack.now);
-            if first {
+            self.rtt.sample(rtt);
+            if before.is_none() {
                 self.control.on_first_rtt(self.rtt.latest_us);
             }
             if self.variant.window_rtt == WindowRtt::Smoothed || self.rtt.min != before {
                 self.apply();
             }
-        } else if ack.acked_packets == 0 {
-            return;
         }
-        event.rtt_us = self.rtt.latest_us;
-        event.srtt_us = self.rtt.smoothed_us;
+        let event = Event { now: ack.now, interval, rtt_us: self.rtt.latest_us, srtt_us: self.rtt.smoothed_us };
         match self.monitor.on_event(event) {
             Outcome::Results => self.control.decide(self.monitor.results(), &mut self.utility),
             Outcome::Wait | Outcome::Nothing => {}

@@ -12,7 +12,8 @@
 //! - **Pacing**: somewhat faster than a window per round trip. Flows that send their windows in bursts take turns on
 //!   the link and therefore measure varying rates; they starve a flow that sends evenly. In its first moments a flow is
 //!   paced faster, for the sake of short transfers.
-//! - **Trickle**: after a silence one packet goes beyond the window, so that the end of an outage is seen.
+//! - **Trickle**: after a silence one packet goes beyond the window, so that the end of an outage is seen. Each of these
+//!   waits twice as long as the one before, as timeouts do (RFC 6298 §5.5; "full backoff" of RFC 9743 §5.1.1).
 //! - **Sharing**: see [`sharing`].
 //!
 //! Losses alone do not lower the window unless they are many, but lost packets are replaced: random loss is no evidence
@@ -57,6 +58,8 @@ const STEP_S: f64 = 0.01;
 /// The longest smallest RTT in seconds at which the window falls as `fall` says. What a longer path does comes back later, and a
 /// window that falls as fast swings.
 const SHORT_RTT_S: f64 = 0.1;
+/// Doublings of the trickle's wait, as of a timeout's (RFC 6298 §5.5 allows a maximum).
+const MOST_DOUBLINGS: u32 = 16;
 
 struct Pilot {
     numbers: Numbers,
@@ -78,8 +81,9 @@ struct Pilot {
     searched: Time,
     /// Packets in flight up to which the trickle sends; 0 without silence.
     beyond: f64,
-    /// Time at which the trickle last sent.
+    /// Time at which the trickle last sent, and how often it has in this silence.
     trickled: Time,
+    trickles: u32,
     /// Most packets in the window: after a timeout it grows by what is acknowledged, as in slow start, so that what the
     /// timer took for lost is not sent again at once.
     ceiling: f64,
@@ -102,6 +106,7 @@ impl Pilot {
             searched: Time::ZERO,
             beyond: 0.0,
             trickled: Time::ZERO,
+            trickles: 0,
             ceiling: f64::INFINITY,
         }
     }
@@ -172,10 +177,12 @@ impl Pilot {
     fn trickle(&mut self, now: Time) {
         let silence = self.numbers.trickle_ms / 1e3 + self.numbers.trickle_packets / self.seen.slow.max(1.0);
         // Where a packet now and then gets through, what is sent into the silence piles up, and the newest RTT shows it.
-        let gap = silence.max(self.numbers.trickle_rtts * self.seen.rtt.as_secs_f64());
+        let first = silence.max(self.numbers.trickle_rtts * self.seen.rtt.as_secs_f64());
+        let gap = first * f64::from(1_u32 << self.trickles);
         if self.seen.in_flight > 0.0 && now.since(self.seen.heard.max(self.trickled)).as_secs_f64() > gap {
             self.beyond = self.seen.in_flight + 1.0;
             self.trickled = now;
+            self.trickles = (self.trickles + 1).min(MOST_DOUBLINGS);
         }
     }
 }
@@ -185,7 +192,7 @@ impl Controller for Pilot {
     fn on_ack(&mut self, ack: &AckInfo) {
         self.acked += ack.acked;
         self.seen.on_ack(ack, self.numbers.base_s, self.sharing.competes());
-        self.beyond = 0.0;
+        (self.beyond, self.trickles) = (0.0, 0);
         if ack.recovery == RecoveryState::Loss {
             self.ceiling += f64::from(ack.acked_packets);
         } else {

@@ -17,6 +17,9 @@
 //! - RTT independence holds from the start. Linux waits for 500 round trips after slow start (`prague_rtt_transition`).
 //! - Losses are answered as Reno answers them; the draft allows CUBIC's answer, too.
 //! - Pacing often keeps the last segment of a window back. The window counts as the limit if three quarters are in flight.
+//! - A loss of what was sent after a reduction for losses is answered again though the first is still being repaired (RFC
+//!   5681 §4.3). Linux answers once per recovery, which at a high loss rate does not end, and reduces no further by
+//!   proportional rate reduction, which Prague goes without.
 //! - After a timeout slow start leads to half of the window. Linux adds a segment per acknowledgement.
 //! - The fallback on classic queues: see `fallback`.
 
@@ -111,6 +114,8 @@ pub struct Prague {
     /// Window and threshold before the last loss, for undoing its reduction.
     prior: Option<(f64, f64)>,
     is_repairing: bool,
+    /// Time of the last reduction for losses.
+    reduced: Time,
     classic_queue: Option<ClassicQueue>,
 }
 
@@ -134,6 +139,7 @@ impl Prague {
             reduction: None,
             prior: None,
             is_repairing: false,
+            reduced: Time::ZERO,
             classic_queue: (config.param("classic_fallback") >= 0.5).then(ClassicQueue::default),
         }
     }
@@ -208,9 +214,19 @@ impl Prague {
         if begins {
             self.prior = Some((self.window, self.threshold));
             self.is_repairing = true;
-            self.threshold = (self.window / 2.0).max(LEAST);
+            self.halve_threshold(loss);
         }
         begins
+    }
+
+    fn halve_threshold(&mut self, loss: &LossInfo) {
+        self.reduced = loss.now;
+        self.threshold = (self.window / 2.0).max(LEAST);
+    }
+
+    /// Returns whether something is lost that was sent after the last reduction: by now, what was lost before is known.
+    fn is_lost_again(&self, loss: &LossInfo) -> bool {
+        loss.lost_packets > 0 && loss.now.since(self.reduced) > self.virtual_rtt() * 2
     }
 }
 
@@ -232,7 +248,13 @@ impl Controller for Prague {
 
     /// `prague_enter_loss`. The echo of marks is answered where acknowledgements count them.
     fn on_loss(&mut self, loss: &LossInfo) {
-        if !loss.ecn && self.begins_episode(loss) {
+        if loss.ecn {
+            return;
+        }
+        if self.begins_episode(loss) {
+            self.window = self.window.min(self.threshold);
+        } else if self.is_lost_again(loss) {
+            self.halve_threshold(loss);
             self.window = self.window.min(self.threshold);
         }
     }

@@ -62,6 +62,7 @@ impl Sender {
         let info = self.loss_info(now, lost, new_episode);
         self.controller.on_timeout(&info);
         self.read_controller();
+        self.loss_window = self.board.in_flight() + 1;
         self.timeouts += 1;
         self.backoff = (self.backoff + 1).min(16);
         self.start_timer(Timer::Retransmit, now, self.rto());

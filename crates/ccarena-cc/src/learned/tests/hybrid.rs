@@ -4,7 +4,7 @@ use super::{act, due, report};
 use crate::events::AckInfo;
 use crate::scheme::Config;
 use crate::schemes::testing::{Flow, MSS};
-use crate::types::{Bytes, Dur, Rate};
+use crate::types::{Bytes, Dur, Rate, Time};
 
 const HISTORY: usize = 10;
 const SERIES: usize = 7;
@@ -269,4 +269,16 @@ fn the_datapath_is_left_alone_to_the_end_of_the_period() {
         let params = [(name.to_string(), 0.0)].into();
         assert_eq!(left(&mut Flow::new("hyvar", &Config { params, ..Config::default() })), None, "not Linux's {name}");
     }
+}
+
+#[test]
+fn the_first_period_of_a_late_flow_begins_with_its_first_packet() {
+    let mut flow = Flow::new("acct", &Config::default());
+    flow.now = Time::from_secs_f64(5.0);
+    flow.send(Bytes(0));
+    for _ in 0..4 {
+        ack(&mut flow, RTT, RTT);
+    }
+    let interval_ms = report(&mut flow, "interval_ms");
+    assert!((1.0..100.0).contains(&interval_ms), "{interval_ms}");
 }

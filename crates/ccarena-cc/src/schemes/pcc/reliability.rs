@@ -21,7 +21,7 @@ const EQUAL: f64 = 1.001;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Event {
     pub(super) now: Time,
-    /// Time since the event before, if both brought an RTT.
+    /// Time since the event before; none before the first RTT sample.
     pub(super) interval: Option<Dur>,
     pub(super) rtt_us: f64,
     /// Smoothed RTT after it.

@@ -17,6 +17,8 @@ struct Flow {
     controller: Box<dyn Controller>,
     now: Time,
     rtt: Dur,
+    /// Acknowledgements have RTT samples.
+    samples: bool,
     sent: u64,
     in_flight: VecDeque<(Time, u64)>,
 }
@@ -27,6 +29,7 @@ impl Flow {
             controller: build(scheme, config).unwrap(),
             now: Time::ZERO,
             rtt: Dur::from_millis(30),
+            samples: true,
             sent: 0,
             in_flight: VecDeque::new(),
         }
@@ -46,11 +49,12 @@ impl Flow {
 
     fn acknowledge(&mut self, number: u64) {
         self.controller.packet_tracker().unwrap().on_packet_acked(number);
+        let rtt = self.samples.then_some(self.rtt);
         self.controller.on_ack(&AckInfo {
             now: self.now,
             acked: Bytes(MSS),
             acked_packets: 1,
-            rtt: Some(self.rtt),
+            rtt,
             ..AckInfo::default()
         });
     }
@@ -138,6 +142,19 @@ fn heavy_loss_turns_starting_back() {
     let before = flow.pacing_mbps();
     let rates = flow.run(Dur::from_millis(4_000), |n| n % 4 == 0);
     assert!(rates[rates.len() - 1] < before, "{before}, {rates:?}");
+}
+
+/// Where nearly all that arrives are retransmissions, acknowledgements have no RTT samples.
+#[test]
+fn retransmissions_that_are_lost_too_lower_the_rate() {
+    for scheme in ["vivace", "hercules", "vivace-hercules"] {
+        let mut flow = Flow::new(scheme, &Config::default());
+        flow.run(Dur::from_millis(400), |_| false);
+        let before = flow.pacing_mbps();
+        flow.samples = false;
+        let rates = flow.run(Dur::from_millis(20_000), |n| n % 10 != 0);
+        assert!(rates[rates.len() - 1] < 0.3 * before, "{scheme}: {before}, {rates:?}");
+    }
 }
 
 #[test]

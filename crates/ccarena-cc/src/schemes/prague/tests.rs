@@ -101,3 +101,22 @@ fn an_application_that_leaves_the_window_unused_does_not_grow_it() {
     round(&mut flow, 0, RTT);
     assert_eq!(flow.window(), 40);
 }
+
+/// RFC 5681 §4.3: the loss of a retransmission is another indication of congestion, once per round trip.
+#[test]
+fn losses_in_successive_windows_of_one_repair_halve_again() {
+    let mut flow = Flow::new("prague", &config(64));
+    flow.cwnd_limited = false;
+    flow.ack(1, RTT, RTT);
+    flow.recovery = RecoveryState::Recovery;
+    flow.lose(true);
+    assert_eq!(flow.window(), 32);
+    for expected in [32, 32, 16, 16, 16, 8] {
+        flow.now = flow.now + RTT;
+        flow.lose(false);
+        assert_eq!(flow.window(), expected);
+    }
+    let now = flow.now;
+    flow.controller.on_spurious_loss(now);
+    assert!(flow.window() >= 64, "undone as a whole");
+}
