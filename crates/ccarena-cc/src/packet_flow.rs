@@ -83,6 +83,8 @@ pub struct PacketFlow {
     last_sent: Time,
     newest_acked: Option<u64>,
     rtt_min: Dur,
+    /// The stack's smoothed RTT, which begins with the handshake.
+    smoothed_by_stack: Dur,
     srtt: Dur,
     rtt_latest: Dur,
     signal: Signal,
@@ -112,6 +114,7 @@ impl PacketFlow {
             last_sent: Time::ZERO,
             newest_acked: None,
             rtt_min: Dur::MAX,
+            smoothed_by_stack: Dur::ZERO,
             srtt: Dur::ZERO,
             rtt_latest: Dur::ZERO,
             signal: Signal::None,
@@ -293,9 +296,10 @@ impl PacketFlow {
     /// sample. Hands what it has reported to the controller, and returns whether it was anything.
     ///
     /// The newest sample comes from `srtt`: an eighth of its change is the sample's difference from it, the peer's delay
-    /// taken off (RFC 9002 §5.3).
+    /// taken off (RFC 9002 §5.3). The controller's smoothed RTT is that of these samples alone: the RTT of a handshake has the
+    /// time of its cryptography in it, which a controller would take for a queue.
     pub fn settle(&mut self, now: Time, srtt: Dur) -> bool {
-        let before = std::mem::replace(&mut self.srtt, srtt);
+        let before = std::mem::replace(&mut self.smoothed_by_stack, srtt);
         let latest =
             (before > Dur::ZERO).then(|| Dur(srtt.0.saturating_mul(8).saturating_sub(before.0.saturating_mul(7))));
         if self.packets.in_flight == 0 {
@@ -376,6 +380,7 @@ impl PacketFlow {
         self.rtt_min = self.rtt_min.min(raw);
         let sample = latest.map_or(raw, |latest| latest.clamp(self.rtt_min, raw));
         self.rtt_latest = sample;
+        self.srtt = if self.srtt == Dur::ZERO { sample } else { self.srtt - self.srtt / 8 + sample / 8 };
         self.counts.rtt_min = Some(self.rtt_min);
         self.counts.rtt_sum += sample;
         self.counts.rtt_count += 1;

@@ -155,7 +155,8 @@ impl State {
 
     fn window(&mut self) -> u64 {
         self.settle();
-        let paced = self.flow.pacing_rate().filter(|_| self.srtt > Dur::ZERO).map(|rate| rate.bytes_in(self.srtt).0);
+        let (srtt, _) = self.flow.rtt();
+        let paced = self.flow.pacing_rate().filter(|_| srtt > Dur::ZERO).map(|rate| rate.bytes_in(srtt).0);
         let least = LEAST_PACKETS * u64::from(self.mtu);
         // quinn sends while less than its window is in flight, not as much.
         self.flow.window().min(paced.map_or(u64::MAX, |bytes| bytes.max(least))) + 1

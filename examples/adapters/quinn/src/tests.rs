@@ -57,10 +57,13 @@ fn several_packets_may_leave_at_once() {
 #[test]
 fn a_pacing_rate_bounds_the_window_by_the_smoothed_rtt() {
     let mut state = State::new(parity::flow(&Source::Scheme("vivace"), &HOST), Instant::now(), MTU);
-    let rate = state.flow.pacing_rate().unwrap();
     assert_eq!(state.window(), state.flow.window() + 1, "no RTT yet");
-    state.srtt = Dur::from_millis(5);
-    assert_eq!(state.window(), rate.bytes_in(state.srtt).0.max(LEAST_PACKETS * u64::from(MTU)) + 1);
+    let (sent, rtt) = (state.origin + Duration::from_secs(1), Dur::from_millis(5));
+    state.on_sent(sent, MTU.into());
+    state.on_ack(sent + Duration::from_nanos(rtt.0), sent, rtt);
+    state.on_end_acks(0, false);
+    let (window, rate) = (state.window(), state.flow.pacing_rate().unwrap());
+    assert_eq!(window, rate.bytes_in(rtt).0.clamp(LEAST_PACKETS * u64::from(MTU), state.flow.window()) + 1);
 }
 
 #[test]
