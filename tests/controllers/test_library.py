@@ -10,6 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from ccarena import __version__
+from ccarena.controllers import library as in_package
+from ccarena.controllers.library import PACKAGED
+from ccarena.errors import MachineError
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples/library"
 HEADERS = ROOT / "ccarena/controllers"
@@ -90,6 +95,29 @@ def test_the_pages_c_compiles_and_runs(library: Path, tmp_path: Path) -> None:
     linked = [library / "libccarena.a", *SYSTEM]
     run([compiler("cc"), "-std=c99", *FLAGS, "-I", HEADERS, source, *linked, "-o", program])
     assert run([program]) == "window 15928 bytes\n"
+
+
+def test_c_by_the_library_of_the_package(tmp_path: Path) -> None:
+    if not PACKAGED.is_dir():
+        pytest.skip("THE LIBRARY OF THE WHEEL IS NOT TESTED: make library (or make wheel) puts it into the package")
+    # The files find each other wherever they are.
+    moved = tmp_path / "elsewhere"
+    shutil.copytree(PACKAGED, moved)
+    program, where = tmp_path / "host", {"PKG_CONFIG_PATH": str(moved / "lib/pkgconfig")}
+    flags = run([compiler("pkg-config"), "--cflags", "--libs", "ccarena"], **where).split()
+    run([compiler("cc"), "-Wall", "-Wextra", "-Werror", EXAMPLES / "host.c", *flags, "-o", program])
+    check(run([program, POLICY]), "cubic", "cubic, no HyStart", str(POLICY))
+    assert run([compiler("pkg-config"), "--modversion", "ccarena"], **where).strip() == __version__
+
+
+def test_a_package_without_the_library_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_package, "PACKAGED", tmp_path)
+    with pytest.raises(MachineError, match=f"libccarena is not at {tmp_path}; `make library` builds it"):
+        in_package.pkg_config_path()
+    pkgconfig = tmp_path / "lib" / "pkgconfig"
+    pkgconfig.mkdir(parents=True)
+    (pkgconfig / "ccarena.pc").touch()
+    assert in_package.pkg_config_path() == pkgconfig
 
 
 def test_without_policies_the_crate_depends_on_two_small_ones() -> None:
