@@ -1,7 +1,7 @@
 # Everything happens in .venv; `make` alone lists the targets.
 .DEFAULT_GOAL := help
 .PHONY: help prerequisites setup train test test-real-time test-computed test-oldest test-cluster check bench soak \
-  curriculum gain learned-controllers attacks assessments measurements format docs policies leaderboard reproduction reproduction-kernel reproduction-quic properties proof wheel sdist lock release-notes image-check fuzz site \
+  curriculum gain learned-controllers attacks assessments measurements format docs policies leaderboard reproduction reproduction-kernel reproduction-quic properties proof library wheel sdist lock release-notes image-check fuzz site \
   stacks-check adapters adapters-check web web-bench clean can-build FORCE
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -230,12 +230,23 @@ web: FORCE  ## Build the simulator for web pages, and the pages, into ccarena/pl
 web-bench: setup  ## Measure the simulator in Node and in Chromium beside the native one, in turns (after make web)
 	$(BIN)/python -m bench.web $(ARGS)
 
+# In the package, so that a wheel that is built next has it; archives do not say which C library they need.
+INSTALL_LIBRARY = crates/ccarena-ffi/install.sh ccarena/_library
+library:  ## Build libccarena for C, static and shared, with headers and a pkg-config file, and pack it into dist/
+	$(INSTALL_LIBRARY)
+	rm -rf build/libccarena
+	@mkdir -p build dist
+	cp -R ccarena/_library build/libccarena
+	tar -czf dist/libccarena-$$(uname -s)-$$(uname -m).tar.gz -C build libccarena
+	@ls dist/libccarena-*.tar.gz
+
 COUNTS := build/guided/counts.profdata
 # On Linux, `auditwheel repair` names the oldest C library that the wheel runs with, and copies in what else it needs: nothing.
 wheel: can-build $(CORE) $(call WITH,wheel)  ## Build the wheel that runs without Rust, into dist/ (docs/install.md; GUIDED=1: a faster one)
 	$(if $(GUIDED),$(BIN)/python -m bench.guided record $(COUNTS))
 	@[ -e ccarena/play/assets/engine.wasm ] || echo 'NOT PACKED: the simulator for web pages, which is not built: make web'
 	rm -rf build/wheel dist/*.whl
+	$(INSTALL_LIBRARY) shared
 	$(if $(GUIDED),RUSTFLAGS=-Cprofile-use=$(abspath $(COUNTS))) $(BIN)/python setup.py --quiet bdist_wheel --dist-dir build/wheel
 	$(if $(GUIDED),$(BIN)/python -m bench.guided compare build/wheel/*.whl)
 	@mkdir -p dist
@@ -268,7 +279,7 @@ fuzz:  ## Fuzz every parser, all schemes and all queues for FUZZ_S seconds each,
 	fuzz/run $(FUZZ_S)
 
 clean:  ## Remove everything that was built; runs/ stays
-	rm -rf .venv target build dist *.egg-info ccarena/_core*.so ccarena/_bin ccarena/play/assets crates/ccarena-web/page/{node_modules,build} .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv target build dist *.egg-info ccarena/_core*.so ccarena/_bin ccarena/_library ccarena/play/assets crates/ccarena-web/page/{node_modules,build} .mypy_cache .ruff_cache .pytest_cache
 
 can-build:
 	@$(PREREQUISITES) check
