@@ -466,7 +466,8 @@ double ccarena_requested_bps(ccarena_flow *flow);
 uint64_t ccarena_decisions(ccarena_flow *flow);
 
 /*
- Writes to the `why_bytes` bytes at `why` why the last call that failed on this flow has failed.
+ Writes to the `why_bytes` bytes at `why` why the last call that failed on this flow has failed. CCARENA_HANDLE and
+ CCARENA_BUSY leave no reason; ccarena_text has a sentence on each.
 
  # Safety
  `flow` is null or not freed, `why` may be written for `why_bytes` bytes.

@@ -13,8 +13,11 @@ cp "$root/ccarena/controllers/ccarena.h" "$root/ccarena/controllers/ccarena_host
 case $(uname -s) in Darwin) shared=libccarena.dylib ;; *) shared=libccarena.so ;; esac
 cp "$target/extension/$shared" "$prefix/lib"
 strip -x "$prefix/lib/$shared"
-# Linux takes the name of the file.
-if [ "$shared" = libccarena.dylib ]; then install_name_tool -id "@rpath/$shared" "$prefix/lib/$shared"; fi
+# Linux takes the name of the file; macOS the one in it, and only code whose signature fits.
+if [ "$shared" = libccarena.dylib ]; then
+  install_name_tool -id "@rpath/$shared" "$prefix/lib/$shared"
+  codesign --force --sign - "$prefix/lib/$shared"
+fi
 if [ "${2:-}" != shared ]; then
   cp "$target/extension/libccarena.a" "$prefix/lib"
   strip -S "$prefix/lib/libccarena.a"

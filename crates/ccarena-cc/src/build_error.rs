@@ -7,7 +7,7 @@ use crate::types::{MOST_WEIGHT, Rate};
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum BuildError {
     /// No scheme of that name.
-    #[error("unknown scheme {name:?}; {}", suggestion(.nearest, .known))]
+    #[error("unknown scheme {name:?}; {}{}", suggestion(.nearest, .known), apart(.name))]
     UnknownScheme {
         /// Requested name.
         name: String,
@@ -70,6 +70,15 @@ fn suggestion(nearest: &Option<String>, known: &str) -> String {
         Some(n) => format!("did you mean {n:?}?"),
         None if known.is_empty() => "it takes none".into(),
         None => format!("expected one of {known}"),
+    }
+}
+
+/// What to do with parameters in the name, which command lines and scenarios take apart.
+fn apart(name: &str) -> &'static str {
+    if name.contains('@') {
+        " Parameters are given apart from the name: as `Config::params` in Rust, as `ccarena_value` in C"
+    } else {
+        ""
     }
 }
 

@@ -27,7 +27,7 @@ use crate::events::{AckInfo, LossInfo, SentInfo};
 use crate::registry;
 use crate::scheme::Config;
 use crate::signal::Signal;
-use crate::types::{Bytes, Dur, Rate, Time};
+use crate::types::{Bytes, Dur, MOST_WEIGHT, Rate, Time};
 
 /// Source of a flow's controller.
 #[derive(Clone, Debug)]
@@ -50,6 +50,16 @@ pub enum Refused {
     /// The scheme, a parameter, the weight or the requirement.
     #[error(transparent)]
     Scheme(#[from] BuildError),
+    /// A field of the configuration that no connection has.
+    #[error("Config::{field} is {found}; expected {expected}")]
+    Config {
+        /// The field.
+        field: &'static str,
+        /// Given value.
+        found: f64,
+        /// Expected values.
+        expected: &'static str,
+    },
     /// A learned scheme by its name alone.
     #[error("scheme {scheme:?} is learned and decides nothing by itself: give the bytes of a policy artifact instead")]
     Learned {
@@ -100,6 +110,23 @@ impl std::fmt::Debug for Flow {
     }
 }
 
+/// Checks what no scheme checks, as none could run with it.
+fn check(config: &Config) -> Result<(), Refused> {
+    let least = "at least 1";
+    let weighs = config.weight > 0.0 && config.weight <= MOST_WEIGHT;
+    let checks = [
+        ("mss", f64::from(config.mss), config.mss > 0, least),
+        ("initial_window", f64::from(config.initial_window), config.initial_window > 0, least),
+        ("weight", config.weight, weighs, "more than 0, at most 1000"),
+    ];
+    for (field, found, fits, expected) in checks {
+        if !fits {
+            return Err(Refused::Config { field, found, expected });
+        }
+    }
+    Ok(())
+}
+
 impl Flow {
     /// Builds the flow of a connection that begins at `now` on `host`. A policy makes its first decision at once.
     ///
@@ -108,11 +135,13 @@ impl Flow {
     ///
     /// # Errors
     ///
+    /// - The segment, the initial window or the weight is none.
     /// - The scheme is unknown, or refuses a parameter, the weight or the requirement.
     /// - The artifact cannot be used, or was trained with other parameters.
     /// - The host does not report what the controller needs.
     #[cfg_attr(not(feature = "policies"), expect(unused_variables, reason = "only policies decide at the start"))]
     pub fn build(source: &Source<'_>, config: &Config, host: &Host, now: Time) -> Result<Self, Refused> {
+        check(config)?;
         match source {
             Source::Scheme(name) => Self::of_scheme(name, config, host),
             #[cfg(feature = "policies")]

@@ -30,7 +30,7 @@ pub fn schemes() -> &'static [Scheme] {
 pub fn find(name: &str) -> Result<&'static Scheme, BuildError> {
     schemes().iter().find(|s| s.name == name).ok_or_else(|| BuildError::UnknownScheme {
         name: name.into(),
-        nearest: nearest(name, schemes().iter().map(|s| s.name)).map(Into::into),
+        nearest: nearest(name.split('@').next().unwrap_or(name), schemes().iter().map(|s| s.name)).map(Into::into),
         known: schemes().iter().map(|s| s.name).collect::<Vec<_>>().join(", "),
     })
 }

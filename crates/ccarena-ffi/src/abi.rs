@@ -314,11 +314,9 @@ unsafe fn event(
     out: *mut cc_control,
     call: impl FnOnce(&mut Checked) -> Result<(), Wrong>,
 ) -> i32 {
-    if !out.is_aligned() {
-        return CCARENA_NULL;
-    }
     let call = |checked: &mut Checked| {
-        if let Err(wrong) = call(checked) {
+        let done = if out.is_aligned() { call(checked) } else { checked.refuse(Wrong::Pointer { to: "cc_control" }) };
+        if let Err(wrong) = done {
             return wrong.code();
         }
         if !out.is_null() {
@@ -329,6 +327,27 @@ unsafe fn event(
     };
     // SAFETY: the caller's promise.
     unsafe { Handle::with(flow.cast(), call, Checked::panicked) }
+}
+
+/// As [`event`], with what the host says about it at `about`.
+///
+/// # Safety
+/// As [`event`]; `about` is null, or may be read.
+#[inline(always)]
+unsafe fn event_at<T>(
+    flow: *mut ccarena_flow,
+    about: *const T,
+    out: *mut cc_control,
+    call: impl FnOnce(&mut Checked, &T) -> Result<(), Wrong>,
+) -> i32 {
+    // SAFETY: the caller's promise.
+    let about = unsafe { at(about) };
+    let call = |checked: &mut Checked| match about {
+        Ok(about) => call(checked, about),
+        Err(_) => checked.refuse(Wrong::Pointer { to: "the event" }),
+    };
+    // SAFETY: the caller's promise.
+    unsafe { event(flow, out, call) }
 }
 
 /// A packet leaves. `number` is new and rises with each packet; without CCARENA_PACKET_NUMBERS it may be zero. `out`, here and
@@ -344,11 +363,7 @@ pub unsafe extern "C" fn ccarena_on_sent(
     out: *mut cc_control,
 ) -> i32 {
     // SAFETY: the caller's promise.
-    match unsafe { at(sent) } {
-        // SAFETY: the caller's promise.
-        Ok(sent) => unsafe { event(flow, out, |checked| checked.on_sent(&sent.0, number)) },
-        Err(code) => code,
-    }
+    unsafe { event_at(flow, sent, out, |checked, sent| checked.on_sent(&sent.0, number)) }
 }
 
 /// An acknowledgement has been booked. Report losses that it reveals first.
@@ -358,11 +373,7 @@ pub unsafe extern "C" fn ccarena_on_sent(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ccarena_on_ack(flow: *mut ccarena_flow, ack: *const cc_ack, out: *mut cc_control) -> i32 {
     // SAFETY: the caller's promise.
-    match unsafe { at(ack) } {
-        // SAFETY: the caller's promise.
-        Ok(ack) => unsafe { event(flow, out, |checked| checked.on_ack(&ack.0)) },
-        Err(code) => code,
-    }
+    unsafe { event_at(flow, ack, out, |checked, ack| checked.on_ack(&ack.0)) }
 }
 
 /// Packets have been marked lost, or a congestion mark has come.
@@ -372,11 +383,7 @@ pub unsafe extern "C" fn ccarena_on_ack(flow: *mut ccarena_flow, ack: *const cc_
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ccarena_on_loss(flow: *mut ccarena_flow, loss: *const cc_loss, out: *mut cc_control) -> i32 {
     // SAFETY: the caller's promise.
-    match unsafe { at(loss) } {
-        // SAFETY: the caller's promise.
-        Ok(loss) => unsafe { event(flow, out, |checked| checked.on_loss(&loss.0)) },
-        Err(code) => code,
-    }
+    unsafe { event_at(flow, loss, out, |checked, loss| checked.on_loss(&loss.0)) }
 }
 
 /// The retransmission timer has expired; everything in flight counts as lost.
@@ -390,11 +397,7 @@ pub unsafe extern "C" fn ccarena_on_timeout(
     out: *mut cc_control,
 ) -> i32 {
     // SAFETY: the caller's promise.
-    match unsafe { at(loss) } {
-        // SAFETY: the caller's promise.
-        Ok(loss) => unsafe { event(flow, out, |checked| checked.on_timeout(&loss.0)) },
-        Err(code) => code,
-    }
+    unsafe { event_at(flow, loss, out, |checked, loss| checked.on_timeout(&loss.0)) }
 }
 
 /// The controller's timer, cc_control.timer_ns, is due.
@@ -621,7 +624,8 @@ pub unsafe extern "C" fn ccarena_decisions(flow: *mut ccarena_flow) -> u64 {
     unsafe { read(flow, 0, |checked| checked.flow().decisions()) }
 }
 
-/// Writes to the `why_bytes` bytes at `why` why the last call that failed on this flow has failed.
+/// Writes to the `why_bytes` bytes at `why` why the last call that failed on this flow has failed. CCARENA_HANDLE and
+/// CCARENA_BUSY leave no reason; ccarena_text has a sentence on each.
 ///
 /// # Safety
 /// `flow` is null or not freed, `why` may be written for `why_bytes` bytes.

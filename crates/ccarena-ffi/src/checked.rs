@@ -103,6 +103,14 @@ impl Checked {
         }
     }
 
+    /// Keeps the reason of a call that was refused before it came here.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn refuse(&mut self, wrong: Wrong) -> Result {
+        self.run(|_| Err(wrong))
+    }
+
     /// Runs `call`, and keeps the reason if it is refused.
     #[inline(always)]
     fn run(&mut self, call: impl FnOnce(&mut Self) -> Result) -> Result {
@@ -152,6 +160,7 @@ impl Checked {
             checked.total(delivered)?;
             let mut ack =
                 layout::read_ack(words).ok_or(Wrong::Range { field: "recovery", expected: "CC_OPEN to CC_LOSS" })?;
+            range(acked == 0 || ack.acked_packets > 0, "acked_packets", "at least 1, as acked_bytes is not zero")?;
             if sent_to < acked_to {
                 return Err(Wrong::Total { field: "sent_to", got: sent_to, least: acked_to });
             }

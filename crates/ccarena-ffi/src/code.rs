@@ -51,6 +51,11 @@ pub enum Wrong {
         /// Time at which it is due.
         due_ns: u64,
     },
+    /// A pointer that is null or not aligned.
+    Pointer {
+        /// Name of what it should point to.
+        to: &'static str,
+    },
     /// A number outside of its bounds, or a reserved field that is not zero.
     Range {
         /// Name of the field.
@@ -74,6 +79,7 @@ impl Wrong {
     #[must_use]
     pub const fn code(&self) -> i32 {
         match self {
+            Self::Pointer { .. } => CCARENA_NULL,
             Self::Time { .. } => CCARENA_TIME,
             Self::Total { .. } | Self::Timer { .. } | Self::Undeclared { .. } => CCARENA_ORDER,
             Self::Range { .. } => CCARENA_RANGE,
@@ -100,6 +106,7 @@ impl fmt::Display for Wrong {
                     "the timer is due at {due_ns}, and now_ns is {now_ns}: call ccarena_on_timer then, not before"
                 )
             }
+            Self::Pointer { to } => write!(f, "the pointer to {to} is null or not aligned"),
             Self::Range { field, expected } => write!(f, "{field} is out of range; expected {expected}"),
             Self::Undeclared { flag } => write!(f, "the host did not declare {flag} in ccarena_facts.reports"),
             Self::GaveUp => write!(f, "the controller has given up: free the flow and create another"),

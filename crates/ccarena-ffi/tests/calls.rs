@@ -100,7 +100,13 @@ fn events_that_do_not_fit_are_refused_with_the_reason_and_change_nothing() {
     refused(unsafe { ccarena_set_requirement(flow, 1.0, 1e15, ptr::null_mut()) }, CCARENA_RANGE, "max_bps is out");
     refused(unsafe { ccarena_set_weight(flow, 1000.1, ptr::null_mut()) }, CCARENA_RANGE, "at most 1000");
     refused(unsafe { ccarena_on_router_rate(flow, -1.0) }, CCARENA_RANGE, "bps");
-    assert_eq!(unsafe { ccarena_on_ack(flow, ptr::null(), ptr::null_mut()) }, CCARENA_NULL);
+    let nothing = AckInfo { acked_packets: 0, ..ack(1001, 6 * MSS) };
+    refused(on_ack(flow, &nothing), CCARENA_RANGE, "acked_packets is out of range; expected at least 1");
+    let null = unsafe { ccarena_on_ack(flow, ptr::null(), ptr::null_mut()) };
+    refused(null, CCARENA_NULL, "the pointer to the event is null or not aligned");
+    let unaligned = ptr::without_provenance_mut::<cc_control>(1);
+    let wrong = unsafe { ccarena_on_spurious_loss(flow, 1001, unaligned) };
+    refused(wrong, CCARENA_NULL, "the pointer to cc_control is null or not aligned");
     assert_eq!(on_ack(flow, &ack(1001, 6 * MSS)), CCARENA_OK, "the flow goes on");
     assert_eq!(free(flow), CCARENA_OK);
 

@@ -85,12 +85,30 @@ fn a_signal_of_marks_needs_a_host_that_counts_them() {
 fn wrong_sources_are_refused_with_the_reason() {
     let said = |source: &Source<'_>| refused(source, &Host::ALL);
     assert!(said(&Source::Scheme("cubik")).contains("did you mean \"cubic\"?"));
+    let apart = said(&Source::Scheme("copa@delta=0.1"));
+    assert!(apart.contains("did you mean \"copa\"? Parameters are given apart from the name: as "), "{apart}");
     assert!(said(&Source::Scheme("acct")).contains("give the bytes of a policy artifact instead"));
     assert!(said(&Source::Scheme("remy")).contains("runs a rule file"));
     assert!(said(&Source::Artifact(b"no artifact")).starts_with("artifact: "));
     let other = Config { params: [("budget_ms".to_string(), 20.0)].into(), ..Config::default() };
     let error = Flow::build(&Source::Artifact(GOLDEN), &other, &Host::ALL, Time::ZERO).unwrap_err().to_string();
     assert!(error.contains("was trained with budget_ms = 5, and the flow has 20"), "{error}");
+}
+
+#[test]
+fn a_configuration_that_no_connection_has_is_refused_by_the_name_of_its_field() {
+    let usual = Config::default;
+    for (config, expected) in [
+        (Config { mss: 0, ..usual() }, "Config::mss is 0; expected at least 1"),
+        (Config { initial_window: 0, ..usual() }, "Config::initial_window is 0; expected at least 1"),
+        (Config { weight: -1.0, ..usual() }, "Config::weight is -1; expected more than 0, at most 1000"),
+        (Config { weight: f64::NAN, ..usual() }, "Config::weight is NaN; expected more than 0, at most 1000"),
+    ] {
+        for source in [Source::Scheme("cubic"), Source::Artifact(GOLDEN)] {
+            let error = Flow::build(&source, &config, &Host::ALL, Time::ZERO).unwrap_err();
+            assert_eq!(error.to_string(), expected);
+        }
+    }
 }
 
 #[test]
