@@ -120,7 +120,7 @@ def test_a_package_without_the_library_says_how_to_get_it(tmp_path: Path, monkey
     assert in_package.pkg_config_path() == pkgconfig
 
 
-def test_without_policies_the_crate_depends_on_two_small_ones() -> None:
+def test_without_policies_the_crate_depends_on_three_small_ones() -> None:
     command = [compiler("cargo"), "tree", "-p", "ccarena-cc", "--no-default-features", "-e", "normal", "--offline"]
     said = run([*command, "--depth", "1", "--prefix", "none", "--format", "{p}"])
-    assert [line.split()[0] for line in said.splitlines()] == ["ccarena-cc", "strsim", "thiserror"]
+    assert [line.split()[0] for line in said.splitlines()] == ["ccarena-cc", "libm", "strsim", "thiserror"]
