@@ -102,8 +102,6 @@ FIXED_FUNCTION u32 learned_end(struct learned *learned FIXED_NONNULL, const stru
 		s64 counted = reasoner_counted(reasoner_of(image), srtt_ratio(learned), (u64)m->acked << RAW_BITS, delay_ns,
 					       m->interval_ns);
 
-		if (learned->timed)
-			counted = reasoner_silent(&learned->reasoner, counted, m->acked, learned->rtt_min_ns, m->interval_ns);
 		asked = reasoner_judge(&learned->reasoner, reasoner_of(image), counted, learned->srtt_ns, loss_ratio(m));
 	}
 	learned_begin_period(learned, image, now);

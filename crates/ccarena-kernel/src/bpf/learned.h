@@ -129,8 +129,7 @@ struct learned {
 	u64 ends_ns;
 	struct reasoner reasoner; /* CLOCK_FIXED has its length in it */
 	u8 begun;
-	u8 timed; /* periods end by a timer */
-	u8 unused[6];
+	u8 unused[7];
 
 	/* The base. */
 	u64 window;
@@ -228,8 +227,7 @@ static FIXED_INLINE void learned_begin_period(struct learned *learned, const str
 	if (image->clock == CLOCK_TICKS) {
 		/* The end of the first tick that is more than the period after the present one. */
 		learned->ends_ns = now / tick_ns * tick_ns + (length_ns / tick_ns + 1) * tick_ns;
-	} else if (learned->timed) {
-		length_ns = image->clock == CLOCK_TIMER ? length_ns : learned->reasoner.length_ns;
+	} else if (image->clock == CLOCK_TIMER) {
 		/* What comes late does not delay what is after it, unless a whole period has passed. */
 		learned->ends_ns = (learned->ends_ns + length_ns > now ? learned->ends_ns : now) + length_ns;
 	} else {
@@ -257,8 +255,6 @@ static FIXED_INLINE void learned_take(struct learned *learned, const struct imag
 	learned->pacing_gain = o[image->base == BASE_ACCT ? 5 : 3];
 	learned->geared = 0;
 	learned->cap = ~0ull;
-	learned->timed = image->clock == CLOCK_TIMER ||
-			 (image->clock == CLOCK_REASONER && image->clock_options[REASONER_TIMED] >= RAW_ONE / 2);
 	learned->least_window = (u64)o[2] << (WINDOW_BITS - RAW_BITS);
 	learned->window_rtts = o[2];
 	learned->rate_least = scaled(o[0], 1000000, 1ull << (RAW_BITS - RATE_BITS));
@@ -345,7 +341,7 @@ static FIXED_INLINE void learned_time_out(struct learned *learned)
  * after the end, before it counts, does what the timer would have done. */
 static FIXED_INLINE bool learned_timer_due(const struct learned *learned, u64 now)
 {
-	return learned->timed && learned->begun && now >= learned->ends_ns;
+	return learned->clock == CLOCK_TIMER && learned->begun && now >= learned->ends_ns;
 }
 
 /* The first period begins with an ACK that rings, which ends none. */
@@ -356,7 +352,7 @@ static FIXED_INLINE bool learned_waits(const struct learned *learned)
 
 static FIXED_INLINE bool learned_rings(const struct learned *learned, u64 now, u64 snd_una)
 {
-	if (learned->timed)
+	if (learned->clock == CLOCK_TIMER)
 		return false;
 	if (learned->clock == CLOCK_WINDOW)
 		return snd_una >= learned->mark;

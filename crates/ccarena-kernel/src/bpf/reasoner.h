@@ -23,7 +23,6 @@ enum {
 	REASONER_ASK_QUEUED,
 	REASONER_LEAST_RTTS,
 	REASONER_LEAST_PACKETS,
-	REASONER_TIMED, /* of an image alone: the bridge's clock is none of timers */
 };
 
 struct reasoner_options {
@@ -34,7 +33,6 @@ struct reasoner_options {
 struct reasoner {
 	u64 length_ns; /* of the present period */
 	s64 ratio;     /* smoothed over smallest RTT when the last one ended */
-	u64 silence_ns; /* periods in a row that brought no acknowledgement, if they end by a timer */
 	u32 situation; /* the last one's case */
 	u32 has_ratio;
 };
@@ -58,17 +56,6 @@ FIXED_FUNCTION s64 reasoner_counted(const struct reasoner_options *options FIXED
 	if (least <= 0 || rtt_ratio <= alpha || scaled(acked, delay_ns, max64(interval_ns, 1)) >= (u64)least)
 		return rtt_ratio;
 	return alpha;
-}
-
-/* The ratio for a period of `interval_ns` that ends by a timer: silence counts as an RTT of its length. */
-static FIXED_INLINE s64 reasoner_silent(struct reasoner *reasoner, s64 rtt_ratio, u64 acked, u64 rtt_min_ns,
-					u64 interval_ns)
-{
-	s64 silent;
-
-	reasoner->silence_ns = acked ? 0 : reasoner->silence_ns + interval_ns;
-	silent = ratio(reasoner->silence_ns, rtt_min_ns);
-	return silent > rtt_ratio ? silent : rtt_ratio;
 }
 
 /* Judges a period that ends with these RTTs and has lost `loss` of its bytes. Whether the decider is asked. */
