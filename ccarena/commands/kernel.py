@@ -75,7 +75,9 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     load.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="a run-time parameter")
 
     load.add_argument("--shadow", action="store_true", help="the policy decides, and CUBIC acts: `stats` compares them")
-    load.add_argument("--guard", type=int, metavar="N", help=command.GUARD + " (32, or what is in force)")
+    load.add_argument(
+        "--guard", type=int, metavar="N", help=f"{command.GUARD} ({command.DEFAULT_GUARD}, or what is in force)"
+    )
 
     canary = command.add_canary(commands)
     canary.add_argument("--cgroup", type=Path, metavar="DIR", help="only sockets made in this cgroup (any)")

@@ -47,7 +47,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     serve.add_argument("--control", metavar="SOCKET", help="take an operator's commands at this Unix socket (none)")
     serve.add_argument("--fallback", metavar="NAME", help="scheme in the place of policies (cubic)")
     serve.add_argument("--shadow", action="store_true", help="policies decide, and the fallback scheme acts")
-    serve.add_argument("--guard", type=int, metavar="N", help=command.GUARD + " (32)")
+    serve.add_argument("--guard", type=int, metavar="N", help=f"{command.GUARD} ({command.DEFAULT_GUARD})")
 
     get = commands.add_parser(
         "get", help="get data over several connections, each with its own scheme, requirement or weight"
@@ -93,7 +93,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     load.add_argument("policy", metavar="ENTRANT", help="the policy, by its label (docs/entrants.md)")
     load.add_argument("--as", dest="name", metavar="NAME", help="name at the server (the label); replaces its policy")
     load.add_argument("--shadow", action="store_true", help="the policy decides, and the fallback scheme acts")
-    load.add_argument("--guard", type=int, metavar="N", help=command.GUARD + " (what is in force)")
+    load.add_argument("--guard", type=int, metavar="N", help=command.GUARD + " (what is in force, or `serve` has)")
     for one in (load, command.add_canary(commands), *command.add_parsers(commands)):
         one.add_argument(
             "--control", type=Path, required=True, metavar="SOCKET", help="the server's: `serve --control SOCKET`"

@@ -18,9 +18,11 @@ from ccarena.operation.connections import connections, follow, open_connections,
 from ccarena.operation.loaded import Loaded, Place
 from ccarena.operation.report import Report, report
 
-__all__ = ["GUARD", "add_canary", "add_parsers", "print_canary", "print_stats", "run"]
+__all__ = ["DEFAULT_GUARD", "GUARD", "add_canary", "add_parsers", "print_canary", "print_stats", "run"]
 
 GUARD = "decisions in a row outside the guard's box or the range of training that hand a connection back; 0: never"
+DEFAULT_GUARD = 32
+"""Guard of a policy that is given none, in the kernel and at QUIC servers: `ccarena_cc::operation::GUARD`."""
 
 
 def add_canary(commands: Any) -> argparse.ArgumentParser:

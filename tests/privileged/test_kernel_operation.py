@@ -23,6 +23,7 @@ from ccarena.cc_kernel_bridge import bridge, policies
 from ccarena.configs import load_config
 from ccarena.core.programs import EMULATOR, find
 from ccarena.errors import MachineError
+from ccarena.operation.command import DEFAULT_GUARD
 from ccarena.operation.connections import Connection, follow
 from ccarena.operation.connections import connections as connections_at
 from ccarena.operation.report import report
@@ -391,7 +392,7 @@ def test_connections_are_lines_and_metrics(capsys: pytest.CaptureFixture[str], m
 def test_what_cannot_be_is_refused_and_changes_nothing(
     command: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    policies.load("acct", NAME)
+    assert policies.load("acct", NAME).guard == DEFAULT_GUARD
     policies.canary(NAME, 0.25, to="10.0.0.0/8")
     before = policies.stats(NAME)[0].traffic
     assert cli.main(["kernel", *command.split()]) != 0
