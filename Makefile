@@ -1,7 +1,7 @@
 # Everything happens in .venv; `make` alone lists the targets.
 .DEFAULT_GOAL := help
 .PHONY: help prerequisites setup train test test-real-time test-computed test-oldest test-cluster check bench soak \
-  curriculum gain learned-controllers attacks assessments measurements format docs policies leaderboard reproduction reproduction-kernel reproduction-quic properties proof library wheel sdist lock release-notes image-check fuzz site \
+  curriculum gain learned-controllers attacks assessments measurements format docs policies leaderboard reproduction reproduction-quick reproduction-kernel reproduction-quic properties proof library wheel sdist lock release-notes image-check fuzz site \
   stacks-check adapters adapters-check web web-bench clean can-build FORCE
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -154,7 +154,9 @@ site: setup $(call WITH,docs)  ## Make the documentation a site in build/site, r
 	$(BIN)/python docs/site/build.py build/site
 
 # Policies are in the folders of learned schemes: NAME is trained by the configuration NAME, NAME-table is NAME's rule.
-SHIPPED := $(notdir $(basename $(wildcard ccarena/*/policies/*.safetensors)))
+# The suites of the papers need OF_PAPERS.
+OF_PAPERS := acct-wired aurora hyvar orca
+SHIPPED := $(sort $(OF_PAPERS) $(notdir $(basename $(wildcard ccarena/*/policies/*.safetensors))))
 TRAINED := $(foreach name,$(SHIPPED),$(if $(wildcard ccarena/configs/$(name).yaml),$(name)))
 policies: setup  ## Train the shipped policies again and ship them with their cards; finished runs are kept
 	for config in $(TRAINED); do \
@@ -177,20 +179,14 @@ leaderboard: setup  ## Run the leaderboard on generated and fetched traces, rewr
 	$(BIN)/python -m docs.generate.leaderboard runs/leaderboard/results.db docs/leaderboard.md
 	$(BIN)/ccarena leaderboard page runs/leaderboard/site
 
-# A learned scheme is trained as its paper did by the configuration NAME-wired, if there is one, else by NAME.
-OF_PAPERS := $(foreach name,$(patsubst ccarena/%/spec.json,%,$(wildcard ccarena/*/spec.json)),$(firstword \
-  $(notdir $(basename $(wildcard ccarena/configs/$(name)-wired.yaml ccarena/configs/$(name).yaml)))))
 reproduction: setup  ## Run every suite of the papers and write docs/reproduction.md; finished runs are kept
-	for config in $(OF_PAPERS); do \
-	  test -f "runs/$$config/policy.safetensors" || $(BIN)/ccarena train --config "$$config"; \
-	done
 	$(BIN)/ccarena reproduce --all --discriminate --write-docs docs/reproduction.md $(ARGS)
 
 reproduction-kernel: setup  ## The suites that also run on kernel TCP, in real time and as root (about 130 minutes)
-	for config in $(OF_PAPERS); do \
-	  test -f "runs/$$config/policy.safetensors" || $(BIN)/ccarena train --config "$$config"; \
-	done
 	$(BIN)/ccarena reproduce --all --backend kernel --write-docs docs/reproduction.md $(ARGS)
+
+reproduction-quick: setup  ## Run every suite with few seeds from a folder without runs, as a test (about 3 minutes)
+	$(BIN)/python -m pytest -m slow tests/eval/reproduce/test_from_a_clone.py $(ARGS)
 
 reproduction-quic: setup  ## The suites that also run over QUIC, in real time and as root (about 55 minutes)
 	$(BIN)/ccarena reproduce --all --backend quic --write-docs docs/reproduction.md $(ARGS)

@@ -104,8 +104,8 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         metavar="POLICY_OR_RUN",
         help="for suites that need a trained one: a file, a run's folder, or the name of a run in runs/; several times "
         "for several schemes, each is taken for the one that it was trained for, or for several of one scheme, which "
-        "are put side by side (newest runs of acct-wired, else of acct; of hyvar, orca and aurora; without one, --all "
-        "leaves the suites that need it out)",
+        "are put side by side (the shipped ones: acct-wired, hyvar, orca and aurora; else the newest run; without one, "
+        "--all leaves the suites that need it out)",
     )
     parser.add_argument(
         "--traces",
@@ -226,6 +226,7 @@ def _reproduce(
                     "failed": [f"{failure.run.title}: {failure.reason}" for failure in failed],
                     "software": runs.software(one.suite.compute is not None, args.backend),
                     "policies": [each.about() for each in policies.values()],
+                    "command": _command(one, args, policies),
                 }
                 if args.discriminate:
                     about["discriminate"] = True
@@ -272,6 +273,18 @@ def _outcome(
     )
 
 
+def _command(one: suite.Loaded, args: argparse.Namespace, policies: policy.Policies) -> str:
+    """Returns the command that repeats one suite."""
+    words = ["ccarena reproduce", Path(one.source).name if one.name.startswith("own/") else one.name]
+    words += [f"--backend {one.backend}"] if one.backend != SIM else []
+    words += ["--quick"] if args.quick else []
+    words += [f"--seeds {args.seeds}"] if args.seeds is not None else []
+    given = [each for each in policies.values() if "shipped" not in each.about()]
+    words += [f"--policy {os.path.relpath(each.file)}" for each in given]
+    words += ["--traces", *args.traces] if args.traces else []
+    return " ".join(words)
+
+
 def _rows_of_wrong(
     folder: Path, of_wrong: list[runs.Run], executor: Executor, progress: runner.Progress
 ) -> list[dict[str, Any]]:
@@ -314,10 +327,11 @@ def _refuse_in_vain(args: argparse.Namespace, loaded: list[suite.Loaded], given:
 
 def _write_docs(path: Path, out: Path) -> None:
     names = suite.shipped()
-    again = pages.read(out, names)
+    # Without results the pages are written anew from what they keep: after a change of the pages or of headlines.
+    again = pages.read(out, names) if out.is_dir() or not path.with_suffix(pages.KEPT).is_file() else []
     digests = pages.with_kept(path, again, names)
     pages.write(path, digests, names)
-    if not any(digest["quick"] for digest in digests):
+    if again and not any(digest["quick"] for digest in digests):
         source = measurements.source("ccarena reproduce --all", datetime.date.today().isoformat())
         measurements.merge(path.with_name(measurements.FILE.name), pages.entries(digests, again, source))
     print(f"wrote {path} and {path.with_suffix(pages.KEPT)}; now run `make measurements`", file=sys.stderr)

@@ -15,10 +15,10 @@ from ccarena.core.files import write_atomically
 from ccarena.core.measurements import Entry, Source
 from ccarena.core.reader import parse_json, read_bytes
 from ccarena.errors import ConfigError
-from ccarena.eval.reproduce import papers
+from ccarena.eval.reproduce import headlines, papers
 from ccarena.eval.reproduce.checks import STATES
 from ccarena.eval.reproduce.tables import backend_of, cell, claims_markdown, folder_of, name_of, read_folder
-from ccarena.scenarios.backends import BACKENDS
+from ccarena.scenarios.backends import BACKENDS, SIM
 
 __all__ = ["entries", "read", "site", "suite_page", "summary", "with_kept", "write"]
 
@@ -94,26 +94,39 @@ def summary(digests: Sequence[Digest], names: Sequence[str], folder: str = "") -
 
     With `folder`, each suite's name links to its page there.
     """
+    of_papers = [digest for digest in digests if not papers.is_own(digest["suite"])]
     lines = [
         "# The papers' claims, measured",
         "",
         MARK,
         "",
-        "`ccarena reproduce SUITE` checks the claims of one experiment of a paper: in the simulator, and for some",
-        "suites also in real time, on kernel TCP (`--backend kernel`) or over QUIC (`--backend quic`). Each suite is",
-        "[one file](suites.md), which fixes the conditions before anything is measured. `make site` builds a page per",
-        "suite: its conditions, every claim with the paper's and the measured value, and the reason where they differ.",
-        "After `make web` each page also runs the suite's scenarios in the reader's browser.",
+        "Each table has the claims of a paper's abstract and conclusion, in its sense. A verdict of several claims",
+        "says how many hold. `ccarena reproduce SUITE` repeats any of them; [all suites](#all-suites) are below.",
+        "After `make web` each suite's page in `make site` also runs its scenarios in the reader's browser.",
         "",
-        *_totals([digest for digest in digests if not papers.is_own(digest["suite"])]),
+        *_discriminating_line(of_papers),
     ]
     if any(digest["quick"] for digest in digests):
         lines += ["**Some of these are quick runs, which are no basis for a conclusion.**", ""]
     about = papers.about()
+    for paper in headlines.headlines():
+        of_paper = [digest for digest in digests if digest["suite"].partition("/")[0] == paper]
+        if of_paper and (table := headlines.table(paper, of_paper)):
+            lines += [f"## {about[paper]['title']}", "", *table, ""]
+    lines += [
+        "## All suites",
+        "",
+        "A suite checks the claims of one experiment of a paper: in the simulator, and for some suites also in real",
+        "time, on kernel TCP (`--backend kernel`) or over QUIC (`--backend quic`). Each is one [file](suites.md) that",
+        "fixes the conditions before anything is measured. `make site` builds a page per suite: its conditions, every",
+        "claim with the paper's and the measured value, and the reason where they differ.",
+        "",
+        *_totals(of_papers),
+    ]
     for paper in dict.fromkeys(digest["suite"].partition("/")[0] for digest in digests):
         of_paper = [digest for digest in digests if digest["suite"].partition("/")[0] == paper]
         text = about.get(paper, {})
-        lines += [f"## {text.get('title', paper)}", ""]
+        lines += [f"### {text.get('title', paper)}: suites", ""]
         lines += [text["summary"].strip(), ""] if "summary" in text else []
         lines += [*_table(of_paper, folder), ""]
     lines += [f"Software: {', '.join(sorted({digest['software'] for digest in digests}))}.", ""]
@@ -142,8 +155,14 @@ def entries(digests: Sequence[Digest], again: Sequence[Digest], source: Source) 
         by_paper = {"all": here} if here else {}
         if here:
             counts = _counts(here, aside=False)
+            held, of, with_cubic = _discriminating(here)
+            what = f"claims of the papers that hold {place}, of those that CUBIC does not meet as well"
+            out.append(Entry(f"papers/{backend}", "papers", what, f"{held} of {of}", source))
+            if any(digest.get("discriminate") for digest in here):
+                what = f"claims of the papers that hold {place}, and CUBIC meets as well"
+                out.append(Entry(f"papers/{backend}/with-cubic", "papers", what, with_cubic, source))
             what, shown = f"claims of the papers that hold {place}", f"{counts['holds']} of {sum(counts.values())}"
-            out.append(Entry(f"papers/{backend}", "papers", what, shown, source))
+            out.append(Entry(f"papers/{backend}/all", "papers", what, shown, source))
         for digest in here:
             by_paper.setdefault(digest["suite"].partition("/")[0], []).append(digest)
         for paper, of_paper in by_paper.items():
@@ -193,7 +212,6 @@ def _totals(digests: Sequence[Digest]) -> list[str]:
         *(f"| {state} | {' | '.join(str(c[state]) for c in columns.values())} | {STATES[state]} |" for state in shown),
         "",
         *_finer(digests),
-        *_indiscriminate(digests),
     ]
 
 
@@ -218,14 +236,25 @@ def _finer(digests: Sequence[Digest]) -> list[str]:
     return [*lines, ""] if lines else []
 
 
-def _indiscriminate(digests: Sequence[Digest]) -> list[str]:
-    """Returns a line with the number of claims that hold with CUBIC, too, if that was tried."""
-    tried = [digest for digest in digests if digest.get("discriminate")]
+def _discriminating(digests: Sequence[Digest]) -> tuple[int, int, int]:
+    """Returns, of what the papers measured, claims that hold and discriminate, all but those that hold with CUBIC, too,
+    and those.
+    """
+    claims = [claim for digest in digests for claim in digest["claims"] if not claim.get("aside")]
+    with_cubic = sum(claim.get("discriminates") is False for claim in claims)
+    return sum(claim["state"] == "holds" for claim in claims) - with_cubic, len(claims) - with_cubic, with_cubic
+
+
+def _discriminating_line(digests: Sequence[Digest]) -> list[str]:
+    """Returns the count of claims in the simulator, without those that hold with CUBIC, too."""
+    here = [digest for digest in digests if backend_of(digest) == SIM]
+    tried = [digest for digest in here if digest.get("discriminate")]
     if not tried:
         return []
+    held, of, with_cubic = _discriminating(here)
     return [
-        "Each suite of the simulator was also run with CUBIC in place of the paper's schemes. "
-        f"{sum(map(_with_cubic, tried))} claims hold with CUBIC, too, so they say little about the scheme.",
+        f"In the simulator **{held} of {of}** claims hold. A further {with_cubic} hold, but CUBIC in the scheme's "
+        "place meets them as well, so they say little about the scheme.",
         "",
     ]
 

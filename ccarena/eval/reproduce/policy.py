@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from ccarena.configs.load import shipped
-from ccarena.core.learned_schemes import learned_schemes
+from ccarena.core.learned_schemes import learned_schemes, shipped_policies
 from ccarena.errors import PolicyError
 from ccarena.runs.run_folder import POLICY, newest_run
 from ccarena.scenarios.entrants import find_policy
 
-__all__ = ["Policy", "as_trained", "bound", "choose", "combined", "configurations", "given", "placed"]
+__all__ = ["Policy", "as_trained", "bound", "choose", "combined", "configurations", "given", "placed", "shipped_of"]
 
 
 def configurations(scheme: str) -> list[str]:
-    """Returns the configurations whose newest run is taken by default, the first that has one.
+    """Returns the configurations whose policy is taken by default, the first that has one.
 
     NAME-wired trains on wired links alone, as the paper of the scheme NAME did.
     """
@@ -52,7 +52,9 @@ class Policy:
     def about(self) -> dict[str, Any]:
         """Returns its provenance, for claims.json."""
         links = list(self.links)
+        name = next((name for name, file in shipped_policies().items() if file.resolve() == self.file), None)
         return {
+            **({"shipped": name} if name else {}),
             "scheme": self.scheme,
             "config": self.config,
             "seed": self.seed,
@@ -136,16 +138,24 @@ def combined(words: Sequence[str]) -> dict[str, dict[str, Policy]]:
 
 
 def choose(schemes: Iterable[str], given: Policies | None = None) -> dict[str, Policy]:
-    """Returns a policy for each scheme: one of those `given`, else of the newest run of its configuration.
+    """Returns a policy for each scheme: one of those `given`, else the shipped one, else that of the newest run.
 
-    Raises PolicyError, which says how to train what is missing.
+    The shipped one comes first, so that a clone and a folder with runs measure the same. Raises PolicyError, which says
+    how to train what is missing.
     """
     return {scheme: (given or {}).get(scheme) or _default(scheme) for scheme in schemes}
 
 
+def shipped_of(scheme: str) -> Mapping[str, Path]:
+    """Returns the shipped policies of a learned scheme, by name."""
+    return learned_schemes()[scheme].policies
+
+
 def _default(scheme: str) -> Policy:
     configs = configurations(scheme)
-    files = [newest_run(config) / POLICY for config in configs]
+    ours = shipped_of(scheme)
+    files = [ours[config] for config in configs if config in ours]
+    files += [newest_run(config) / POLICY for config in configs]
     found = next((path for path in files if path.is_file()), None)
     if found is None:
         where = f"neither {' nor '.join(map(str, files))}" if len(files) > 1 else f"no {files[0]}"

@@ -22,6 +22,7 @@ __all__ = [
     "beside_state",
     "cell",
     "claims_markdown",
+    "command_of",
     "folder_of",
     "name_of",
     "print_suite",
@@ -92,7 +93,12 @@ def claims_markdown(digest: Mapping[str, Any], level: int = 1) -> str:
         lines += [f"**Made-up capacity in the place of recorded traces that are not here: {', '.join(missing)}.**", ""]
     for text in technical(digest):
         lines += [text, ""]
-    lines += [f"{runs}.", "", f"| {' | '.join(HEAD)} |", "|---" * len(HEAD) + "|"]
+    lines += [
+        f"{runs}. `{command_of(digest)}`, software {digest['software']}.",
+        "",
+        f"| {' | '.join(HEAD)} |",
+        "|---" * len(HEAD) + "|",
+    ]
     for claim in digest["claims"]:
         state = f"**{claim['state']}**{beside_state(claim)}"
         cells = [claim["claim"], claim["paper"], claim["measured"], claim.get("required", ""), state]
@@ -100,6 +106,13 @@ def claims_markdown(digest: Mapping[str, Any], level: int = 1) -> str:
     notes = _noted(digest["claims"])
     failed = [f"- FAILED: {text}" for text in digest["failed"]]
     return "\n".join([*lines, *([""] if notes or failed else []), *notes, *failed]) + "\n"
+
+
+def command_of(digest: Mapping[str, Any]) -> str:
+    """Returns the command that repeats the suite."""
+    backend = backend_of(digest)
+    usual = f"ccarena reproduce {digest['suite']}" + (f" --backend {backend}" if backend != SIM else "")
+    return str(digest.get("command", usual))
 
 
 def seeds_of(digest: Mapping[str, Any]) -> str:
@@ -126,9 +139,10 @@ def technical(digest: Mapping[str, Any]) -> list[str]:
     lines = []
     for trained in digest.get("policies", []):
         links = " and ".join(trained["links"]) or "unknown"
+        shipped = f"`{trained['shipped']}`, shipped, " if "shipped" in trained else ""
         lines.append(
-            f"Policy of {trained['scheme']}: configuration {trained['config']}, seed {trained['seed']}, trained on "
-            f"{links} links; SHA-256 {trained['sha256'][:12]}."
+            f"Policy of {trained['scheme']}: {shipped}configuration {trained['config']}, seed {trained['seed']}, "
+            f"trained on {links} links; SHA-256 {trained['sha256'][:12]}."
         )
     if machine := digest.get("machine"):
         late_ms, bound_ms = machine["lateness_p99_ms"], machine["bound_ms"]

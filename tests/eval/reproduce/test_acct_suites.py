@@ -1,4 +1,4 @@
-"""ACCT's suites with an untrained policy: all of them run, and say which policy it was."""
+"""ACCT's suites: all of them run with the shipped policy, and say which one it was."""
 
 from __future__ import annotations
 
@@ -37,11 +37,10 @@ def keys(file: Path) -> list[str]:
     return [run.key for run in runs.expand(suite.load("acct/friendliness"), True, 1, policy.given([str(file)]))]
 
 
-def test_every_suite_runs_and_measures_each_claim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Starting a browser for each figure takes seconds.
-    file, out = untrained(tmp_path / "policy.safetensors"), tmp_path / "out"
-    words = ["reproduce", "acct", "--quick", "--seeds", "1", "--jobs", "2"]
-    assert cli.main([*words, "--policy", str(file), "--out", str(out)]) == 0
+def test_every_suite_runs_and_measures_each_claim_from_a_clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    out = tmp_path / "out"
+    assert cli.main(["reproduce", "acct", "--quick", "--seeds", "1", "--jobs", "2", "--out", str(out)]) == 0
     folders = sorted(out.glob("acct/*"))
     assert [f"acct/{folder.name}" for folder in folders] == suite.find(["acct"]) and len(folders) >= 6
     for folder in folders:
@@ -49,10 +48,13 @@ def test_every_suite_runs_and_measures_each_claim(tmp_path: Path, monkeypatch: p
         assert digest["runs"] > 0 and not digest["failed"]
         assert [claim for claim in digest["claims"] if claim["state"] == "not tested"] == []
         (about,) = digest["policies"]
-        assert (about["scheme"], about["config"], about["seed"]) == ("acct", "tiny", 3)
-        assert about["links"] == ["constant", "random_steps"]
-        text = f"tiny, seed 3, trained on constant and random_steps links; SHA-256 {about['sha256'][:12]}."
-        assert text in (folder / "claims.md").read_text("utf-8")
+        assert (about["scheme"], about["shipped"], about["config"]) == ("acct", "acct-wired", "acct-wired")
+        assert set(about["links"]) == {"constant", "random_steps"}, "as in the paper, wired links alone"
+        shown = (folder / "claims.md").read_text("utf-8")
+        assert f"`acct-wired`, shipped, configuration acct-wired, seed {about['seed']}, trained on" in shown
+        assert f"SHA-256 {about['sha256'][:12]}." in shown
+        name = f"acct/{folder.name}"
+        assert f"`ccarena reproduce {name} --quick --seeds 1`, software {digest['software']}." in shown
 
 
 def test_a_row_depends_on_the_policy_and_not_on_its_place(tmp_path: Path) -> None:
@@ -75,6 +77,7 @@ def test_without_a_policy_the_training_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(policy, "shipped_of", lambda scheme: {})
     assert cli.main(["reproduce", "acct/friendliness"]) == PolicyError.exit_code
     shown = capsys.readouterr().err
     assert "no trained policy" in shown and "ccarena train --config acct-wired" in shown and "--policy FILE" in shown
@@ -85,6 +88,7 @@ def test_all_suites_run_without_a_policy_but_those_that_need_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(policy, "shipped_of", lambda scheme: {})
     monkeypatch.setattr(suite, "shipped", lambda *_: ["acct/friendliness", "hercules/objectives"])
     assert cli.main(["reproduce", "--all", "--quick"]) == 0
     shown = capsys.readouterr().err
@@ -93,8 +97,17 @@ def test_all_suites_run_without_a_policy_but_those_that_need_one(
     assert cli.main(["reproduce", "--all", "--quick", "--policy", "nothing"]) == PolicyError.exit_code
 
 
-def test_the_newest_run_is_taken_and_wired_ones_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_shipped_one_is_taken_or_the_newest_run_and_wired_ones_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
+    untrained(tmp_path / "runs/acct-wired/policy.safetensors")
+    ours = policy.shipped_of("acct")
+    assert policy.choose(["acct"])["acct"].file == ours["acct-wired"].resolve()
+    monkeypatch.setattr(policy, "shipped_of", lambda scheme: {"acct": ours["acct"]})
+    assert policy.choose(["acct"])["acct"].file == ours["acct"].resolve()
+    monkeypatch.setattr(policy, "shipped_of", lambda scheme: {})
+    shutil.rmtree(tmp_path / "runs")
     default = untrained(tmp_path / "runs/acct/policy.safetensors")
     assert policy.choose(["acct"])["acct"].file == default.resolve()
     untrained(tmp_path / "runs/acct-wired/policy.safetensors")

@@ -86,6 +86,7 @@ def test_without_a_policy_its_training_is_named(
     tmp_path: Path, files: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(policy, "shipped_of", lambda scheme: {})
     assert cli.main(["reproduce", "hyvar/mtp-insensitivity", "--policy", files[0]]) == PolicyError.exit_code
     shown = capsys.readouterr().err
     assert "no trained policy of orca: no runs/orca/policy.safetensors" in shown

@@ -106,7 +106,13 @@ def test_what_was_not_run_again_stays(tmp_path: Path) -> None:
 def test_a_note_of_several_claims_stands_once() -> None:
     claim = {"paper": "1", "measured": "2", "state": "differs", "differs_in": "", "note": "The reason."}
     digest = {"suite": "own/mine", "title": "T", "paper": "P", "summary": "S.", "conditions": [], "quick": False}
-    digest |= {"runs": 1, "seeds": 1, "failed": [], "claims": [{**claim, "claim": "A"}, {**claim, "claim": "B"}]}
+    digest |= {
+        "runs": 1,
+        "seeds": 1,
+        "failed": [],
+        "software": "1",
+        "claims": [{**claim, "claim": "A"}, {**claim, "claim": "B"}],
+    }
     assert tables.claims_markdown(digest).endswith("\n- These 2 claims: The reason.\n  - A\n  - B\n")
 
 
