@@ -17,6 +17,7 @@ from ccarena.core.arguments import refuse
 from ccarena.core.programs import find
 from ccarena.errors import ConfigError
 from ccarena.operation import command
+from ccarena.operation.loaded import Loaded
 
 __all__ = ["add_parser", "run"]
 
@@ -144,7 +145,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _print_status(found: bridge.Status | None, loaded: list[policies.Loaded], as_json: bool) -> None:
+def _print_status(found: bridge.Status | None, loaded: list[Loaded], as_json: bool) -> None:
     if as_json:
         attached = {"attached": False} if found is None else {"attached": True, **asdict(found)}
         print(json.dumps({**attached, "policies": [asdict(each) for each in loaded]}, default=str))

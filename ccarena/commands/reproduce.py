@@ -240,9 +240,7 @@ def _reproduce(
                 write_commands(folder, [command_line(args)])
                 page.write_page(folder, one, judged, rows, digest, of_suite)
                 runs.write_scenarios(folder, of_suite)
-                both = [run for flag in (False, True) for run in runs.expand(one, flag, policies=policies)]
-                kept = [run.key for run in [*of_suite, *both]]
-                journal.settle(kept)
+                journal.settle(run.key for run in [*of_suite, *runs.known(one, journal, policies)])
             digests.append((digest, folder))
     return failures, digests
 

@@ -3,12 +3,14 @@
 Each is copied to `ccarena/SCHEME/policies/NAME.safetensors` and gets its card, `NAME.md`. `python -m
 docs.generate.policies --links` runs all shipped policies on the links of today, beside `SCHEMES`, keeps the figures in
 `FURTHER` and writes the cards anew. `--certify` keeps the verdicts of `ccarena certify` on default properties there.
+Both take names of policies after them; the others keep their figures.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -76,9 +78,9 @@ def further(name: str) -> dict[str, Any] | None:
     return found if any(name in schemes for schemes in found["means"].values()) else None
 
 
-def measure_further() -> None:
-    """Runs all shipped policies on the links of today and writes their figures and their cards."""
-    files = shipped_policies()
+def measure_further(names: Collection[str] = ()) -> None:
+    """Runs the shipped policies `names` (default all) on the links of today and writes figures and cards."""
+    files = chosen(names)
     entries = [f"{name}={file}" for name, file in files.items()]
     result = evaluate(*entries, *SCHEMES, link_sets=LINK_SETS, seeds=SEEDS, duration_s=DURATION_S).evaluation
     kept = {
@@ -90,36 +92,53 @@ def measure_further() -> None:
         for group, schemes in means(result).items()
     }
     meta = {"link_sets": LINK_SETS, "seeds": SEEDS, "duration_s": DURATION_S, "schemes": SCHEMES}
-    _keep({"meta": meta, "means": kept})
+    before = _kept().get("means", {}) if names else {}
+    order = [*shipped_policies(), *SCHEMES]
+    means_of = {
+        group: dict(sorted({**before.get(group, {}), **schemes}.items(), key=lambda item: order.index(item[0])))
+        for group, schemes in kept.items()
+    }
+    _keep({"meta": meta, "means": means_of})
 
 
-def certify_all() -> None:
-    """Decides the default properties of all shipped policies and writes their cards."""
-    verdicts = {}
-    for name, file in shipped_policies().items():
+def certify_shipped(names: Collection[str] = ()) -> None:
+    """Decides the default properties of the shipped policies `names` (default all) and writes cards."""
+    verdicts = dict(_kept().get("certificates", {})) if names else {}
+    for name, file in chosen(names).items():
         policy = artifact.load(file)
         asked = read(default_properties(policy), policy, "default properties").properties
         found = [certify(prop, make(policy), BOXES) for make in FORMS.values() for prop in asked]
         kept = ("name", "form", "verdict", "holds", "violated", "undecided", "boxes")
         verdicts[name] = [{key: each.as_dict()[key] for key in kept} for each in found]
-    _keep({"certificates": verdicts})
+    _keep({"certificates": {name: verdicts[name] for name in shipped_policies() if name in verdicts}})
+
+
+def chosen(names: Collection[str]) -> dict[str, Path]:
+    """Returns the files of these shipped policies, or of all. Raises PolicyError for a name that is none."""
+    files = shipped_policies()
+    if unknown := [name for name in names if name not in files]:
+        raise PolicyError(f"{', '.join(unknown)}: not shipped; expected some of {', '.join(files)}")
+    return {name: file for name, file in files.items() if not names or name in names}
+
+
+def _kept() -> dict[str, Any]:
+    return dict(json.loads(FURTHER.read_text("utf-8"))) if FURTHER.is_file() else {}
 
 
 def _keep(figures: dict[str, Any]) -> None:
     """Replaces some of the kept figures, and writes all cards."""
-    kept = json.loads(FURTHER.read_text("utf-8")) if FURTHER.is_file() else {}
-    write_atomically(FURTHER, json.dumps({**kept, **figures}, indent=1) + "\n")
+    write_atomically(FURTHER, json.dumps({**_kept(), **figures}, indent=1) + "\n")
     for file in shipped_policies().values():
         write_card(file)
 
 
 def main(words: list[str]) -> None:
     """Ships every `NAME=RUN`, measures on the links of today, or certifies."""
-    if words == ["--certify"]:
-        certify_all()
+    if words[:1] == ["--certify"]:
+        certify_shipped(words[1:])
         return
-    if words == ["--links"]:
-        measure_further()
+    if words[:1] == ["--links"]:
+        measure_further(words[1:])
         return
     for word in words:
         name, _, run = word.partition("=")

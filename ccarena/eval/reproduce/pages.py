@@ -156,13 +156,13 @@ def entries(digests: Sequence[Digest], again: Sequence[Digest], source: Source) 
         if here:
             counts = _counts(here, aside=False)
             held, of, with_cubic = _discriminating(here)
-            what = f"claims of the papers that hold {place}, of those that CUBIC does not meet as well"
-            out.append(Entry(f"papers/{backend}", "papers", what, f"{held} of {of}", source))
-            if any(digest.get("discriminate") for digest in here):
-                what = f"claims of the papers that hold {place}, and CUBIC meets as well"
-                out.append(Entry(f"papers/{backend}/with-cubic", "papers", what, with_cubic, source))
             what, shown = f"claims of the papers that hold {place}", f"{counts['holds']} of {sum(counts.values())}"
             out.append(Entry(f"papers/{backend}/all", "papers", what, shown, source))
+            if any(digest.get("discriminate") for digest in here):
+                more = f"{what}, of those that CUBIC does not meet as well"
+                out.append(Entry(f"papers/{backend}", "papers", more, f"{held} of {of}", source))
+                more = f"{what}, and CUBIC meets as well"
+                out.append(Entry(f"papers/{backend}/with-cubic", "papers", more, with_cubic, source))
         for digest in here:
             by_paper.setdefault(digest["suite"].partition("/")[0], []).append(digest)
         for paper, of_paper in by_paper.items():

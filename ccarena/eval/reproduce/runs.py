@@ -29,7 +29,7 @@ from ccarena.scenarios.one_run import checked
 from ccarena.scenarios.sweep import label_of
 from ccarena.traces import conditions
 
-__all__ = ["Entering", "Run", "expand", "perform", "rows_of", "size", "software", "write_scenarios"]
+__all__ = ["Entering", "Run", "expand", "known", "perform", "rows_of", "size", "software", "write_scenarios"]
 
 
 class Entering(NamedTuple):
@@ -277,6 +277,20 @@ def rows_of(expanded: Sequence[Run], journal: Journal) -> list[dict[str, Any]]:
     them gets.
     """
     return [{**journal.rows[run.key], "cell": dict(run.cell)} for run in expanded if run.key in journal.rows]
+
+
+def known(loaded: Loaded, journal: Journal, policies: Policies | None = None) -> list[Run]:
+    """Returns the runs of the suite, full or quick, that the journal has: whatever number of seeds was asked for."""
+    cells: dict[int, set[CellKey]] = {}
+    for row in journal.rows.values():
+        cells.setdefault(row["seed"], set()).add(cell_key(row["cell"]))
+    expanded = (
+        run
+        for quick in (False, True)
+        for seed in sorted(cells)
+        for run in expand(loaded, quick, seed, policies, after=seed - 1, cells=cells[seed])
+    )
+    return [run for run in expanded if run.key in journal.rows]
 
 
 def write_scenarios(folder: Path, expanded: Sequence[Run]) -> None:

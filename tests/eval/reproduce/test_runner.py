@@ -85,6 +85,22 @@ def test_a_quick_run_says_so_and_keeps_the_full_one(
     assert full < set(keys(folder)) and len(keys(folder)) == 8 + 4
 
 
+def test_further_seeds_outlive_a_run_with_fewer_and_a_quick_one(write: Write, tmp_path: Path) -> None:
+    path, out = write(), tmp_path / "out"
+    words = ["reproduce", str(path), "--out", str(out), "--jobs", "1"]
+    assert cli.main([*words, "--seeds", "4"]) == 0
+    folder = out / "own" / "mine"
+    before = set(keys(folder))
+    assert len(before) == 4 * 4
+    assert cli.main([*words, "--seeds", "1"]) == cli.main([*words, "--quick"]) == 0
+    after = set(keys(folder))
+    assert before < after and len(after) == 4 * 4 + 4
+    # What the suite's file no longer has is dropped.
+    write({"rate_mbps: [8, 16]": "rate_mbps: [8]"})
+    assert cli.main([*words, "--seeds", "1"]) == 0
+    assert len(keys(folder)) == 4 * 2 + 2
+
+
 def test_claims_that_hold_with_cubic_as_well_are_marked(
     write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -139,7 +139,11 @@ def test_counts_and_headlines_become_measurements() -> None:
     digest = {"suite": "hyvar/mine", "claims": claims, "policies": [{"scheme": "hyvar", "seed": 3}]}
     by_name = {entry.name: entry for entry in pages.entries([digest], [digest], source)}
     assert by_name["papers/all/sim/holds"].value == by_name["papers/hyvar/sim/differs"].value == 1
-    assert by_name["papers/sim"].value == "1 of 2"
+    assert by_name["papers/sim/all"].value == "1 of 2"
+    assert "papers/sim" not in by_name, "nothing says which claims CUBIC meets as well"
+    tried = {**digest, "discriminate": True, "claims": [*claims, {**claims[0], "discriminates": False}]}
+    with_cubic = {entry.name: entry.value for entry in pages.entries([tried], [], source)}
+    assert (with_cubic["papers/sim"], with_cubic["papers/sim/with-cubic"]) == ("1 of 2", 1)
     headline = by_name["learned/hyvar/mine/1/seed 3, in the simulator"]
     assert (headline.value, headline.target, headline.case) == ("2", "1 (paper)", "seed 3, in the simulator")
     assert not [name for name in by_name if name.startswith("learned/hyvar/mine/2")]
@@ -147,7 +151,7 @@ def test_counts_and_headlines_become_measurements() -> None:
     own = {**digest, "suite": "pilot/mine"}
     assert {entry.name: entry for entry in pages.entries([digest, own], [digest], source)} == by_name
     kept = [entry.name for entry in pages.entries([digest], [], source)]
-    assert "papers/sim" in kept and headline.name not in kept, "what was not run again keeps its version and date"
+    assert "papers/sim/all" in kept and headline.name not in kept, "what was not run again keeps its version and date"
 
 
 def test_rows_are_the_same_bytes_however_they_are_run(write: Write, tmp_path: Path) -> None:
