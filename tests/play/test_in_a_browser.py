@@ -156,6 +156,94 @@ def test_keys_and_words(player: Player) -> None:
     assert player.browser.evaluate(unnamed) == 0
 
 
+def test_what_is_refused_changes_nothing(player: Player, tmp_path: Path) -> None:
+    photo = tmp_path / "photo.png"
+    photo.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(400))
+    (tmp_path / "back.trace").write_text("5\n4\n", "utf-8")
+    (tmp_path / "long.yaml").write_text(json.dumps({**SHORT, "x": [1] * 300_000}), "utf-8")
+    (tmp_path / "large.yaml").write_text(" " * 2_100_000, "utf-8")
+    (tmp_path / "negative.yaml").write_text(json.dumps({**SHORT, "duration_s": -1}), "utf-8")
+    player.open(address(SHORT))
+    before = player.state()
+    for name, expected in (
+        ("photo.png", "expected a trace"),
+        ("back.trace", "back.trace"),
+        ("long.yaml", "more than 20000 values"),
+        ("large.yaml", "expected at most 2 MB"),
+        ("negative.yaml", "duration_s"),
+    ):
+        player.give(tmp_path / name)
+        player.until(f"!message.hidden && message.innerText.startsWith('{name}')")
+        assert expected in player.message() and "Nothing was changed" in player.message()
+        state = player.state()
+        assert state["scenario"] == before["scenario"] and state["digest"] == before["digest"]
+
+
+def test_a_number_that_cannot_be_read_is_refused_at_its_field(player: Player) -> None:
+    player.open(address(SHORT))
+    fault = (
+        "const part = [...document.querySelectorAll('.field')].find(e => e.textContent.startsWith('LABEL'));"
+        "const input = part.querySelector('input'); input.value = 'TEXT'; input.dispatchEvent(new Event('change'));"
+        "return part.querySelector('.fault')?.textContent ?? '';"
+    )
+    before = player.state()["scenario"]
+    for label, text, expected in (
+        ("Rate", "7,5", "write 7.5"),
+        ("Rate", "1,500", "write 1.500 or 1500"),
+        ("Duration", "long", "no number"),
+        ("One-way", "0: 10, 1: 7,5", "write steps such as"),
+    ):
+        assert expected in player.do(fault.replace("LABEL", label).replace("TEXT", text))
+        assert player.state()["scenario"] == before
+    assert player.do(fault.replace("LABEL", "Rate").replace("TEXT", "7.5")) == ""
+    assert player.state()["scenario"]["links"][0]["service"]["rate_mbps"] == 7.5
+
+
+def test_old_results_do_not_stand_under_a_new_title(player: Player) -> None:
+    player.open(address(SHORT))
+    assert player.browser.evaluate("!!figures.querySelector('table') && cover.hidden")
+    player.do(f"location.hash = '{address({**SHORT, 'duration_s': -1})}'")
+    player.until("!message.hidden")
+    assert (
+        player.browser.evaluate("figures.innerHTML + intervals.innerHTML + digest.innerHTML + legend.innerHTML") == ""
+    )
+    assert player.browser.evaluate("cover.innerText").startswith("Not run")
+
+
+def test_a_comparison_pairs_flows_by_name(player: Player) -> None:
+    def scenario(*names: str) -> dict[str, Any]:
+        return {**SHORT, "flows": [{"name": name, "scheme": "cubic" if name != "bbr" else "bbr"} for name in names]}
+
+    player.open(address(scenario("cubic", "bbr")))
+    rates = {row: player.state()["figures"]["flows"][row]["throughput_mbps"] for row in (0, 1)}
+    player.click("keep")
+    player.do(f"location.hash = '{address(scenario('bbr', 'other', 'third'))}'")
+    player.until("ccarena.state().flows[0] === 'bbr' && differences.querySelector('table')")
+    rows = player.browser.evaluate("[...differences.querySelectorAll('tbody tr')].map(row => row.innerText)")
+    assert len(rows) == 2 and rows[0].startswith("bbr") and f"A {rates[1]:.2f}" in rows[0]
+    assert rows[1].startswith("other") and f"A {rates[0]:.2f}" in rows[1]
+    assert "no partner" in player.browser.evaluate("differences.innerText")
+
+
+def test_a_slider_at_the_end_keeps_the_page_and_plays_again(player: Player) -> None:
+    player.open(address(SHORT))
+    player.until("ccarena.state().timeS === 2 && !ccarena.state().playing")
+    player.do("speeds.children[1].click(); document.querySelector('.knob input').focus()")
+    before = player.state()
+    player.key("ArrowLeft")
+    assert player.state()["flows"] == ["flow0"] and player.browser.evaluate("cover.hidden")
+    player.until("ccarena.state().playing && ccarena.state().digest")
+    player.do("speeds.children[4].click()")
+    player.until("ccarena.state().timeS === 2 && !ccarena.state().playing")
+    state = player.state()
+    assert state["digest"] not in (None, before["digest"])
+    rates = [step["rate_mbps"] for step in state["scenario"]["links"][0]["service"]["steps"]]
+    assert rates == [9.5]
+    player.do("speeds.children[0].click()")
+    player.key(" ", "Space")
+    assert player.state()["playing"]
+
+
 AT_RANDOM = """
   let state = 7, odd = ['', '1', '0.5', '-1', 'abc', '0: 5, 3: 2', '[]', 'null'];
   const below = n => (state = (state * 1103515245 + 12345) & 0x7fffffff) % n;

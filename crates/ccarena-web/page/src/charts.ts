@@ -15,12 +15,18 @@ export interface Kind {
   column: (recording: Recording, index: number) => Growing;
   /** Capacity of the links behind the lines. */
   capacity?: boolean;
+  /** The same in another unit, for the values under the pointer. */
+  beside?: { unit: string; column: (recording: Recording, index: number) => Growing };
 }
+
+/** Dashes tell links apart that have no flow's colour. */
+const LINK_DASHES = [[], [7, 3], [10, 3, 2, 3], [4, 4], [12, 4], [2, 2]];
+const MARKS = [2, 3];
 
 export const KINDS: Kind[] = [
   { title: "Rate", unit: "Mbit/s", of: "flow", column: (r, i) => r.flows[i]!.rate_mbps, capacity: true },
   { title: "Round-trip time", unit: "ms", of: "flow", column: (r, i) => r.flows[i]!.rtt_ms },
-  { title: "Queue", unit: "kB", of: "link", column: (r, i) => r.links[i]!.queue_kb },
+  { title: "Queueing delay", unit: "ms", of: "link", column: (r, i) => r.links[i]!.queueing_ms, beside: { unit: "kB", column: (r, i) => r.links[i]!.queue_kb } },
   { title: "Congestion window", unit: "kB", of: "flow", column: (r, i) => r.flows[i]!.window_kb },
   { title: "Drops and marks", unit: "packets/s", of: "link", column: (r, i) => r.links[i]!.dropped_per_s },
 ];
@@ -29,7 +35,8 @@ export const KINDS: Kind[] = [
 const MOST_POINTS = 420;
 export const MOST_LINES = 24;
 const MOST_LINKS = 6;
-const HEIGHT = 190;
+/** Height of a chart, px; less on a low screen, such as a projector's. */
+const HEIGHT = innerHeight <= 800 ? 132 : 190;
 
 interface Line {
   recording: Recording;
@@ -37,6 +44,10 @@ interface Line {
   /** Number of the flow, or -1 - the number of the link. */
   of: number;
   label: string;
+  /** Values of the same in another unit. */
+  beside?: Growing;
+  /** Words in the chart's key; a line without any is a flow's, which the buttons name. */
+  key?: string;
   stroke: () => string;
   dash: number[];
   width: number;
@@ -86,10 +97,12 @@ class Chart {
   private highest = 0;
   private capacity = 0;
   private readonly readout: HTMLElement;
+  private readonly key: HTMLElement;
   drawnAt = -1;
 
   constructor(readonly place: HTMLElement, readonly kind: Kind, private readonly seek: (timeS: number) => void, private readonly height: number) {
     this.readout = place.querySelector("small")!;
+    this.key = place.querySelector(".key")!;
   }
 
   shape(lines: Line[], durationS: number): void {
@@ -101,6 +114,7 @@ class Chart {
       return;
     }
     this.outline = outline;
+    this.showKey();
     this.plot?.destroy();
     this.top = this.highest = this.capacity = 0;
     this.drawnAt = -1;
@@ -131,15 +145,45 @@ class Chart {
     over.addEventListener("click", (event) => this.seek(this.plot!.posToVal(event.offsetX, "x")));
   }
 
+  /** Names the lines that the flows' buttons do not name. */
+  private showKey(): void {
+    this.key.replaceChildren(...this.lines.filter((line) => line.key !== undefined).map((line) => {
+      const entry = document.createElement("span");
+      const sample = entry.appendChild(document.createElementNS("http://www.w3.org/2000/svg", "svg"));
+      for (const [name, value] of Object.entries({ width: "22", height: "10", "aria-hidden": "true" })) sample.setAttribute(name, value);
+      const part = sample.appendChild(document.createElementNS("http://www.w3.org/2000/svg", line.fill ? "rect" : "path"));
+      const about: Record<string, string> = line.fill
+        ? { width: "22", height: "10", rx: "2", fill: line.fill() }
+        : { d: "M0 5H22", stroke: line.stroke(), "stroke-width": String(line.width), "stroke-dasharray": line.dash.join(" ") };
+      for (const [name, value] of Object.entries(about)) part.setAttribute(name, value);
+      entry.append(line.key!);
+      return entry;
+    }));
+  }
+
+  clear(): void {
+    this.plot?.destroy();
+    this.plot = null;
+    this.outline = "";
+    this.lines = [];
+    this.key.replaceChildren();
+    this.readout.textContent = this.kind.unit;
+  }
+
   /** Says the values under the pointer in the chart's head. */
   private read(plot: uPlot): void {
     const index = plot.cursor.idx;
     const values = index === null || index === undefined ? [] : this.lines.flatMap((line, l) => {
       const value = plot.data[l + 1]?.[index];
-      return line.width > 0 && plot.series[l + 1]!.show && typeof value === "number" && value === value ? [`${line.label} ${Number(value.toPrecision(3))}`] : [];
+      return line.width > 0 && plot.series[l + 1]!.show && typeof value === "number" && value === value ? [`${line.label} ${Number(value.toPrecision(3))}${this.other(line, plot.data[0][index!]!)}`] : [];
     });
     const time = index === null || index === undefined ? undefined : plot.data[0][index];
     this.readout.textContent = values.length === 0 ? this.kind.unit : `${this.kind.unit} at ${time!.toFixed(1)} s: ${values.slice(0, 4).join(", ")}${values.length > 4 ? " …" : ""}`;
+  }
+
+  private other(line: Line, timeS: number): string {
+    const value = line.beside ? line.recording.at(line.beside, timeS) : NaN;
+    return Number.isFinite(value) ? ` (${Number(value.toPrecision(3))} ${this.kind.beside!.unit})` : "";
   }
 
   resize(): void {
@@ -205,12 +249,22 @@ export class Charts {
       const head = figure.appendChild(document.createElement("h3"));
       head.append(kind.title);
       head.appendChild(document.createElement("small")).textContent = kind.unit;
+      figure.appendChild(document.createElement("div")).className = "key";
       return new Chart(figure, kind, seek, height);
     });
   }
 
-  /** Prepares the charts for a run, over a kept one if there is one. `linkFlow` is the flow whose colour a link has. */
-  shape(recording: Recording, kept: Recording | null, durationS: number, linkFlow: (link: number) => number): void {
+  /** Takes the run away. */
+  clear(): void {
+    this.current = null;
+    for (const chart of this.charts) chart.clear();
+  }
+
+  /**
+   * Prepares the charts for a run, over a kept one if there is one. `linkFlow` is the flow whose colour a link has; `partner`
+   * the flow now that a flow of the kept run is compared with, or -1.
+   */
+  shape(recording: Recording, kept: Recording | null, durationS: number, linkFlow: (link: number) => number, partner: (flow: number) => number = (flow) => flow): void {
     this.current = recording;
     this.durationS = durationS;
     for (const chart of this.charts) {
@@ -222,19 +276,26 @@ export class Charts {
         const names = kind.of === "flow" ? source.flowNames.slice(0, MOST_LINES) : source.linkNames.slice(0, MOST_LINKS);
         if (kind.capacity && !old) {
           source.linkNames.slice(0, 1).forEach((name, link) => lines.push({
-            recording: source, column: source.links[link]!.capacity_mbps, of: -1 - link, label: `capacity of ${name}`, stroke: () => "rgba(0,0,0,0)",
+            recording: source, column: source.links[link]!.capacity_mbps, of: -1 - link, label: `capacity of ${name}`, key: source.linkNames.length > 1 ? `capacity of ${name}` : "capacity", stroke: () => "rgba(0,0,0,0)",
             dash: [], width: 0, fill: () => palette().capacity, ...fresh(),
           }));
         }
-        names.forEach((label, index) => {
-          const of = kind.of === "flow" ? index : linkFlow(index);
+        names.forEach((name, index) => {
+          const mate = !old ? index : kind.of === "flow" ? partner(index) : recording.linkNames.indexOf(name);
+          const of = kind.of === "flow" ? mate : mate >= 0 ? linkFlow(mate) : -1;
           const colour = stroke(of);
-          const faded = () => colour().replace(/^rgb\(/, "rgba(").replace(/\)$/, ", 0.5)");
-          const line = { recording: source, of: kind.of === "flow" ? index : -1 - index, width: 1.6 };
-          const dash = old ? [4, 4] : kind.of === "flow" ? flowDash(index) : [];
-          lines.push({ ...line, ...fresh(), label, column: kind.column(source, index), stroke: old ? faded : colour, dash });
-          if (kind.title.startsWith("Drops")) {
-            lines.push({ ...line, ...fresh(), label: `marks at ${label}`, column: source.links[index]!.marked_per_s, stroke: of >= 0 ? colour : () => palette().partly, dash: [2, 3] });
+          // A kept run has thin lines; dashes tell flows and links apart.
+          const line = { recording: source, of: kind.of === "flow" && mate >= 0 ? mate : -1 - index, width: old ? 0.8 : 1.8 };
+          const several = kind.of === "link" && names.length > 1;
+          const dash = kind.of === "flow" ? flowDash(index) : of >= 0 ? [] : LINK_DASHES[index % LINK_DASHES.length]!;
+          const first = old && index === 0 ? { key: "A: thin" } : {};
+          const drops = kind.title.startsWith("Drops");
+          const own = !old && several ? { key: name } : !old && drops ? { key: "drops" } : first;
+          const beside = kind.beside ? { beside: kind.beside.column(source, index) } : {};
+          lines.push({ ...line, ...fresh(), ...own, ...beside, label: old ? `A: ${name}` : name, column: kind.column(source, index), stroke: old && of < 0 ? () => palette().muted : colour, dash });
+          if (drops) {
+            const marks = !old && index === 0 ? { key: several ? "dotted: marks" : "marks" } : {};
+            lines.push({ ...line, ...fresh(), ...marks, label: `${old ? "A: " : ""}marks at ${name}`, column: source.links[index]!.marked_per_s, stroke: of >= 0 ? colour : () => palette().partly, dash: MARKS });
           }
         });
       }

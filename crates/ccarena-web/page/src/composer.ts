@@ -67,16 +67,21 @@ export class Composer {
 
   // ---- Controls ----
 
-  private number(of: Mapping, key: string, otherwise: string, about: { min?: number; max?: number; step?: number | "any"; scale?: number } = {}): HTMLInputElement {
+  private number(of: Mapping, key: string, otherwise: string, about: { min?: number; max?: number; scale?: number } = {}): HTMLInputElement {
     const scale = about.scale ?? 1;
     const value = of[key];
-    const input = element("input", { type: "number", step: String(about.step ?? "any"), placeholder: otherwise, inputmode: "decimal" });
-    if (about.min !== undefined) input.min = String(about.min);
-    if (about.max !== undefined) input.max = String(about.max);
+    // A field of the type "number" drops what it cannot read, "7,5" among it, and does not say so.
+    const input = element("input", { type: "text", placeholder: otherwise, inputmode: "decimal", autocomplete: "off", spellcheck: "false" });
     if (typeof value === "number") input.value = String(Math.round(value * scale * 1e9) / 1e9);
     input.addEventListener("change", () => {
-      if (input.value === "" || Number.isNaN(input.valueAsNumber)) delete of[key];
-      else of[key] = Math.round((input.valueAsNumber / scale) * 1e12) / 1e12;
+      const text = input.value.trim();
+      if (text === "") delete of[key];
+      else {
+        const read = numberOf(text);
+        if (!said(input, typeof read === "string" ? read : outside(read, about.min, about.max))) return;
+        of[key] = Math.round(((read as number) / scale) * 1e12) / 1e12;
+      }
+      said(input, "");
       this.changed();
     });
     return input;
@@ -136,10 +141,13 @@ export class Composer {
     input.addEventListener("change", () => {
       const text = input.value.trim();
       if (text === "") delete link[key];
-      else if (text.includes(":")) {
+      else {
+        const read = text.includes(":") ? stepsOf(text, name, scale) : numberOf(text);
+        if (!said(input, typeof read === "string" ? read : "")) return;
         const others = isMapping(value) ? value : key === "loss" ? { type: "steps" } : {};
-        link[key] = { ...others, steps: stepsOf(text, name, scale) };
-      } else link[key] = Math.round((Number(text) / scale) * 1e12) / 1e12;
+        link[key] = typeof read === "number" ? Math.round((read / scale) * 1e12) / 1e12 : { ...others, steps: read };
+      }
+      said(input, "");
       this.changed();
     });
     return input;
@@ -179,7 +187,7 @@ export class Composer {
     const kind = String(service["type"]);
     const kinds: [string, string][] = [
       ["constant", "constant rate"], ["steps", "steps"], ["random_steps", "random steps"], ["cellular", "synthetic cellular trace"],
-      ["trace", "trace of yours"], ["conditions", "link model"], ...registry.accesses.map((access): [string, string] => [access.name, access.name === "wifi" ? "Wi-Fi" : access.name]),
+      ["trace", "trace of your own"], ["conditions", isMapping(link["conditions"]) && link["conditions"]["file"] !== undefined ? "conditions file" : "link model"], ...registry.accesses.map((access): [string, string] => [access.name, access.name === "wifi" ? "Wi-Fi" : access.name]),
     ];
     const fields: HTMLElement[] = [
       field("Capacity", this.select(kinds, kind, (chosen) => {
@@ -203,12 +211,12 @@ export class Composer {
       }), { whole: true }),
     ];
     if (kind === "steps") fields.push(field("Rate from each time on (s: Mbit/s)", this.stepped({ service } as Mapping, "service", "rate_mbps", "0: 24"), { whole: true }));
-    else if (kind === "random_steps") fields.push(field("Least (Mbit/s)", this.number(service, "min_mbps", "")), field("Most (Mbit/s)", this.number(service, "max_mbps", "")), field("Period (s)", this.number(service, "period_s", "")));
+    else if (kind === "random_steps") fields.push(field("Lowest rate (Mbit/s)", this.number(service, "min_mbps", "")), field("Highest rate (Mbit/s)", this.number(service, "max_mbps", "")), field("Period (s)", this.number(service, "period_s", "")));
     else if (kind === "cellular") {
       fields.push(field("Preset", this.select(registry.cellular.map((preset): [string, string] => [preset.name, `${preset.name}, ${preset.mean_mbps} Mbit/s`]), String(service["preset"]), (chosen) => {
         service["preset"] = chosen;
         this.changed();
-      }), { whole: true }), field("Seed", this.number(service, "seed", "the run's", { min: 0, step: 1 })));
+      }), { whole: true }), field("Seed", this.number(service, "seed", "the run's", { min: 0 })));
     } else if (kind === "trace") {
       fields.push(field("File", this.select(this.library.traces(), String(service["file"]), (chosen) => {
         service["file"] = chosen;
@@ -220,7 +228,7 @@ export class Composer {
         fields.push(field("Model", this.select(registry.models.map((model) => model.name), String(conditions["model"]), (chosen) => {
           conditions["model"] = chosen;
           this.changed();
-        }), { whole: true }), field("Mean (Mbit/s)", this.number(conditions, "mean_mbps", "as drawn")), field("Seed", this.number(conditions, "seed", "1", { step: 1 })));
+        }), { whole: true }), field("Mean (Mbit/s)", this.number(conditions, "mean_mbps", "as drawn")), field("Seed", this.number(conditions, "seed", "1")));
       } else fields.push(field("File", this.text(conditions, "file", ""), { whole: true }));
     } else fields.push(field("Rate (Mbit/s)", this.number(service, "rate_mbps", "", { min: 0.001 })));
     const access = registry.accesses.find((entry) => entry.name === kind);
@@ -254,8 +262,7 @@ export class Composer {
         this.reshape();
       });
       which.setAttribute("aria-label", "unit of the limit");
-      parts.push(field("Room in the queue", element("div", { class: "with" }, [value, which]), { whole: true }));
-      
+      parts.push(field("Queue limit", element("div", { class: "with" }, [value, which]), { whole: true }));
     }
     const routers: [string, string][] = [["", "none"], ...registry.routers.map((entry): [string, string] => [entry.name, entry.name])];
     const router = link["router"];
@@ -329,7 +336,7 @@ export class Composer {
     })));
     const application = registry.applications.find((entry) => entry.name === app["type"]);
     for (const key of application?.fields ?? []) fields.push(field(key, this.text(app, key, "default")));
-    fields.push(field("Copies", this.number(flow, "count", "1", { min: 1, step: 1 })));
+    fields.push(field("Copies", this.number(flow, "count", "1", { min: 1 })));
     const ecn = flow["ecn"];
     const more = [
       field("ECN", this.select([["", "as the scheme needs"], ["true", "classic"], ["accurate", "accurate"], ["false", "off"]], ecn === undefined ? "" : String(ecn), (chosen) => {
@@ -385,11 +392,12 @@ export class Composer {
 
   private whole(): HTMLElement {
     const { scenario } = this;
-    const button = (label: string, add: () => void): HTMLElement => {
+    const button = (label: string, add: () => void, which: () => number): HTMLElement => {
       const made = element("button", { type: "button" }, [label]);
       made.addEventListener("click", () => {
         add();
         this.reshape();
+        this.place.querySelectorAll("fieldset")[which()]?.querySelector<HTMLElement>("select, input")?.focus();
       });
       return made;
     };
@@ -400,31 +408,64 @@ export class Composer {
       element("legend", {}, [element("span", { class: "name" }, ["Run"])]),
       element("div", { class: "fields" }, [
         field("Duration (s)", this.number(scenario, "duration_s", "30", { min: 0.1 })),
-        field("Seed", this.number(scenario, "seed", "1", { min: 0, step: 1 })),
+        field("Seed", this.number(scenario, "seed", "1", { min: 0 })),
       ]),
       element("div", { class: "add" }, [
         button("+ flow", () => {
           const last = scenario.flows[scenario.flows.length - 1]!;
           const names = scenario.flows.map((flow, index) => nameOf(flow, index));
           scenario.flows.push({ ...copy(last), name: unique(names, "flow"), scheme: typeof last.scheme === "string" ? last.scheme : "cubic" });
-        }),
+        }, () => scenario.links.length + scenario.flows.length - 1),
         button("+ link", () => {
           const names = scenario.links.map(linkName);
           // Names become part of the document once there are several links, since paths need them.
           scenario.links.forEach((link, index) => (link.name = names[index]!));
           scenario.links.push({ ...copy(scenario.links[scenario.links.length - 1]!), name: unique(names, "link") });
-        }),
+        }, () => scenario.links.length - 1),
       ]),
     ]);
   }
 }
 
-/** Reads `0: 24, 10: 6` as steps of `name`. */
-function stepsOf(text: string, name: string, scale: number): Json[] {
-  return text.split(",").map((part) => {
-    const [when, value] = part.split(":");
-    return { at_s: Number(when), [name]: Math.round((Number(value) / scale) * 1e12) / 1e12 };
-  });
+/** Reads a number as it is written; returns a sentence that says how to write it if it is none. */
+function numberOf(text: string): number | string {
+  if (/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text)) return Number(text);
+  if (/^[+-]?\d+,\d{3}$/.test(text)) return `"${text}" can be read in two ways: write ${text.replace(",", ".")} or ${text.replace(",", "")}`;
+  if (/^[+-]?\d*,\d+$/.test(text)) return `"${text}": write ${text.replace(",", ".")}`;
+  return `"${text}" is no number: write one such as 7.5`;
+}
+
+function outside(value: number, min = -Infinity, max = Infinity): string {
+  if (value < min) return `${value} is too small: write ${min} or more`;
+  return value > max ? `${value} is too large: write ${max} or less` : "";
+}
+
+/** Shows under a field why its text was refused; takes the sentence away if it is empty. Returns true then. */
+function said(input: HTMLInputElement, fault: string): boolean {
+  input.setCustomValidity(fault);
+  input.setAttribute("aria-invalid", String(fault !== ""));
+  const field = input.closest(".field")!;
+  let place = field.querySelector(".fault");
+  if (fault === "") place?.remove();
+  else {
+    place ??= field.appendChild(element("span", { class: "fault", role: "alert" }));
+    place.textContent = fault;
+  }
+  return fault === "";
+}
+
+/** Reads `0: 24, 10: 6` as steps of `name`; returns a sentence if it cannot. */
+function stepsOf(text: string, name: string, scale: number): Json[] | string {
+  const steps: Json[] = [];
+  for (const part of text.split(",")) {
+    const [when, value, more] = part.split(":").map((word) => word.trim());
+    if (value === undefined || more !== undefined) return `"${part.trim()}": write steps such as 0: 24, 10: 6.5`;
+    const [at, now] = [numberOf(when!), numberOf(value)];
+    if (typeof at === "string") return at;
+    if (typeof now === "string") return now;
+    steps.push({ at_s: at, [name]: Math.round((now / scale) * 1e12) / 1e12 });
+  }
+  return steps;
 }
 
 /** Reads a word of a form as JSON if it is some, else as text. */

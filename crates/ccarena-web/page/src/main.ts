@@ -20,6 +20,8 @@ const SPEEDS: [number, string][] = [[0.01, "1/100"], [0.1, "1/10"], [1, "1×"], 
 /** Most packets of which a log is kept: 80 MB. */
 const MOST_PACKETS = 2e6;
 const MOST_FILE_BYTES = 64e6;
+/** Longest text of a scenario that is shown, characters. */
+const MOST_SHOWN = 200_000;
 /** Shortest virtual time between two steps that one slider makes, s. */
 const APART_S = 0.25;
 /** Time that charts may take of a frame, ms. */
@@ -28,6 +30,7 @@ const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 interface Kept {
   recording: Recording;
+  schemes: string[];
   figures: Figures | null;
 }
 
@@ -41,23 +44,33 @@ class Page {
   private presets: Preset[] = [];
 
   private scenario: Scenario = { links: [], flows: [] };
+  /** The experiment that the scenario began as. */
+  private from: Preset | null = null;
   /** The scenario before the first slider moved. */
   private before: Scenario | null = null;
+  /** Before that, nothing else of the experiment was changed. */
+  private untouched = false;
   private files = new Map<string, Uint8Array>();
   private shipped = new Set<string>();
   private recording = new Recording([], []);
   private coming: Recording | null = null;
   private opened: Opened | null = null;
+  /** Links of each flow of the recording, by number. */
+  private paths: number[][] = [];
   private finished: Finished | null = null;
   private figures: Figures | null = null;
   private kept: Kept | null = null;
   private knobs: { turnable: Turnable; input: HTMLInputElement; output: HTMLElement }[] = [];
   private hidden = new Set<number>();
   private form = "YAML";
+  /** The text in that form, which may be longer than what is shown. */
+  private whole = "";
 
   private timeS = 0;
   private speed = 4;
   private playing = false;
+  /** A slider moved at the end: the new run is played once the slider is let go. */
+  private again = false;
   private lastFrame = 0;
   private lastShares = 0;
   private lastWords = 0;
@@ -78,6 +91,9 @@ class Page {
     this.presets = Object.entries(JSON.parse(embedded("presets-data") ?? "{}") as Record<string, string>).map(([name, text]) => preset(name, text));
     this.wire();
     this.showPresets();
+    const [, name = ""] = /^#p=(.*)/.exec(location.hash) ?? [];
+    const first = this.presets.find((one) => one.name === name) ?? this.presets[0]!;
+    if (name !== "" || (location.hash === "" && !embedded("given"))) this.about(first.title, first.watch);
     requestAnimationFrame((now) => this.frame(now));
     try {
       const shipped = files(new TextDecoder().decode(await unzipped("shipped")));
@@ -85,9 +101,11 @@ class Page {
       this.files = new Map([...shipped, ...files(embedded("given-files") || "{}")]);
       this.registry = JSON.parse(await this.session.start()) as Registry;
     } catch (error) {
+      this.cover("The simulator did not start.");
       this.say(error);
       return;
     }
+    $<HTMLButtonElement>("run").disabled = false;
     this.composer = new Composer($("form"), this.registry, {
       traces: () => [...this.files.keys()].filter((name) => schemeOf(this.files.get(name)!) === null),
       policies: (scheme) => [...this.files.keys()].filter((name) => schemeOf(this.files.get(name)!) === scheme),
@@ -108,11 +126,16 @@ class Page {
       if (kind === "s=") {
         let found: unknown;
         try {
-          found = await document_.unpacked(value);
+          found = await document_.unpacked(value.split("~")[0]!);
         } catch (error) {
           throw new Fault(`the scenario in the address cannot be read: ${(error as Error).message}; ask for the link again, or open the file`);
         }
         this.take(found, null);
+        const began = this.presets.find((one) => value.endsWith(`~${one.name}`));
+        if (began) {
+          this.from = began;
+          this.markChanged();
+        }
         return;
       }
       const given = kind === "p=" ? null : embedded("given");
@@ -140,14 +163,21 @@ class Page {
     }
   }
 
+  private about(title: string, watch: string): void {
+    $("title").textContent = title;
+    $("watch").textContent = watch;
+    $("watch").classList.remove("changed");
+  }
+
   private take(found: unknown, from: Preset | null): void {
     const scenario = document_.outline(found);
     if (typeof scenario === "string") throw new Fault(scenario);
     this.scenario = copy(scenario);
     this.before = null;
+    this.untouched = false;
     this.hidden.clear();
-    $("title").textContent = from?.title ?? "Your scenario";
-    $("watch").textContent = from?.watch ?? "Change it in the form, or turn its knobs while it runs.";
+    this.from = from;
+    this.about(from?.title ?? "Your scenario", from?.watch ?? "Change it in the form, or move its sliders while it runs.");
     for (const button of $("presets").children) button.setAttribute("aria-current", String((button as HTMLElement).dataset["name"] === from?.name));
     this.composer?.show(this.scenario);
     this.start();
@@ -164,24 +194,34 @@ class Page {
   }
 
   private async writeAddress(): Promise<void> {
-    this.address(`s=${await document_.packed(this.scenario)}`);
+    const from = this.from;
+    const packed = await document_.packed(this.scenario);
+    this.address(`s=${packed}${from ? `~${from.name}` : ""}`);
   }
 
   /** The form changed the scenario. */
   private edited(): void {
     this.before = null;
     for (const button of $("presets").children) button.setAttribute("aria-current", "false");
-    const title = $("title");
-    if (!title.textContent!.endsWith(", changed")) title.append(", changed");
+    this.markChanged();
     void this.writeAddress();
     this.start();
+  }
+
+  /** The scenario is no longer the one of the title: what the text says need not hold. */
+  private markChanged(): void {
+    const title = this.from?.title ?? $("title").textContent!.replace(/, changed$/, "");
+    this.about(`${title}, changed`, this.from ? `Before the change: ${this.from.watch}` : "");
+    $("watch").classList.add("changed");
   }
 
   // ---- Running ----
 
   private start(): void {
+    this.say(null);
     this.timeS = 0;
     this.playing = !calm.matches || this.playing;
+    for (const id of ["figures", "differences", "intervals", "note"]) $(id).replaceChildren();
     this.simulate(0);
     this.shapeKnobs();
     this.showText();
@@ -189,6 +229,10 @@ class Page {
 
   /** Simulates the scenario from its beginning; what is on the screen stays until the new run has reached `fromS`. */
   private simulate(fromS: number): void {
+    if (this.runningSeeds.length > 0) this.endSeeds("");
+    $("intervals").replaceChildren();
+    for (const id of ["figures", "differences"]) $(id).classList.add("stale");
+    let begun = false;
     this.coming = null;
     this.opened = null;
     this.finished = null;
@@ -199,6 +243,7 @@ class Page {
     const scenario = JSON.stringify(this.scenario);
     this.session.run({ scenario, files: this.files, packets: MOST_PACKETS }, {
       opened: (news) => {
+        begun = true;
         this.opened = news;
         this.coming = new Recording(news.flows, news.links);
         if (this.failed) this.say(null);
@@ -225,10 +270,9 @@ class Page {
         const result = JSON.parse(news.result) as Result;
         if (this.opened) this.figures = figures(result, this.recording, this.opened.paths);
         this.showFigures(result);
-        const rate = this.recording.packets / Math.max(news.tookMs, 1) / 1000;
         $("digest").replaceChildren(
           `Digest of the result (SHA-256): `, code(news.digest), `. The same natively: `, code("ccarena eval --scenario scenario.yaml --digest"),
-          `. Simulated here in ${(news.tookMs / 1000).toFixed(2)} s: ${(this.recording.packets / 1e6).toFixed(2)} million packets, ${rate.toFixed(1)} million per second.`,
+          `. Simulated here: ${this.recording.packets.toLocaleString("en").replaceAll(",", "\u202f")} packets in ${(news.tookMs / 1000).toFixed(1)} s.`,
         );
         if (calm.matches && !this.playing) this.seek(this.durationS);
       },
@@ -237,9 +281,30 @@ class Page {
         this.playing = false;
         this.coming = null;
         this.failed = true;
+        if (!begun) this.clear();
         this.say(fault);
       },
     });
+  }
+
+  /** Takes the last run off the page, so that it does not stand under a title that is not its own. */
+  private clear(): void {
+    this.recording = new Recording([], []);
+    this.opened = this.finished = this.figures = null;
+    this.timeS = 0;
+    this.picture.clear();
+    this.charts.clear();
+    this.shares.replaceChildren();
+    delete this.shares.dataset["for"];
+    for (const id of ["legend", "figures", "differences", "intervals", "digest", "note"]) $(id).replaceChildren();
+    this.cover("Not run: the message above says why.");
+  }
+
+  /** Lays words over the picture and takes the charts away, or shows both. */
+  private cover(words: string | null): void {
+    $("cover").hidden = words === null;
+    $("cover").textContent = words ?? "";
+    document.body.classList.toggle("without-run", words !== null);
   }
 
   private swap(): void {
@@ -247,9 +312,13 @@ class Page {
     this.recording = this.coming!;
     this.coming = null;
     const opened = this.opened!;
+    this.paths = opened.paths;
+    this.cover(null);
     const rows: Row[] = opened.links.map((name, index) => ({
       name, room: opened.rooms[index]!, varies: !["constant", "steps"].includes(String(this.scenario.links[index]?.service?.["type"])), flows: opened.paths.flatMap((path, flow) => (path.includes(index) ? [flow] : [])),
-      delayMs: (timeS) => document_.at(this.scenario.links[index]?.["delay_ms"], "delay_ms", timeS, 10),
+      apart: apart(String(this.scenario.links[index]?.queue?.["type"])),
+      // A table of conditions has delays of its own, which the form does not know.
+      delayMs: (timeS) => (this.scenario.links[index]?.["conditions"] === undefined ? document_.at(this.scenario.links[index]?.["delay_ms"], "delay_ms", timeS, 10) : NaN),
     }));
     if (!same) {
       this.picture.shape(rows);
@@ -258,9 +327,29 @@ class Page {
     this.charts.shape(this.recording, this.kept?.recording ?? null, this.durationS, (link) => {
       const only = rows[link]?.flows ?? []; // a kept run may have more links
       return only.length === 1 && rows.length > 1 ? only[0]! : -1;
-    });
+    }, (flow) => this.pairs().indexOf(flow));
     this.charts.show(this.hidden);
     this.dirty = true;
+  }
+
+  /** Returns the flow of the kept run that each flow is compared with: of the same name, else of the same scheme; or -1. */
+  private pairs(): number[] {
+    if (!this.kept) return [];
+    const { schemes, recording } = this.kept;
+    const taken = new Set<number>();
+    const take = (found: number): number => {
+      if (found >= 0) taken.add(found);
+      return found;
+    };
+    const names = recording.flowNames;
+    const pairs = this.recording.flowNames.map((name) => take(names.indexOf(name)));
+    const own = this.schemes();
+    return pairs.map((pair, flow) => (pair >= 0 ? pair : take(names.findIndex((_, old) => !taken.has(old) && schemes[old] !== undefined && schemes[old] === own[flow]))));
+  }
+
+  /** Returns the schemes of the recording's flows; the copies of a flow are several. */
+  private schemes(): string[] {
+    return this.scenario.flows.flatMap((flow) => Array.from({ length: Math.min(flow.count ?? 1, 1000) }, () => String(flow.scheme)));
   }
 
   private cancel(): void {
@@ -271,19 +360,27 @@ class Page {
     this.say("Cancelled. What was simulated so far stays here; Run begins again.", "neutral");
   }
 
+  /** A slider reads the scenario as it is now: the settings that it was made for may have been replaced. */
+  private fresh(turnable: Turnable): Turnable {
+    return turnables(this.scenario).find((one) => one.id === turnable.id) ?? turnable;
+  }
+
   private turn(turnable: Turnable, value: number): void {
-    const atEnd = this.timeS >= this.durationS - 1e-9;
-    const timeS = atEnd ? 0 : this.timeS;
+    // Nothing comes after the end: a move there changes the beginning, and the page shows the new run once it is whole.
+    const atEnd = (): boolean => this.timeS >= this.durationS - 1e-9;
+    this.again ||= atEnd() && this.speed !== Infinity && !calm.matches;
     const act = (): void => {
+      const when = atEnd() ? 0 : this.timeS;
+      if (Math.abs(this.fresh(turnable).at(when) - value) < 1e-9) return;
+      this.untouched ||= this.before === null && !$("watch").classList.contains("changed");
       this.before ??= copy(this.scenario);
-      const when = atEnd ? 0 : this.timeS;
-      if (atEnd) this.timeS = 0;
       turnable.set(this.scenario, when, value, when > 0 ? APART_S : 0);
-        this.simulate(when);
+      this.simulate(this.timeS);
+      this.markChanged();
       this.showText();
       $("undo").hidden = false;
     };
-    if (this.coming && timeS > 0) this.pending = act; // once the run of the last move has come up to here
+    if (this.coming && this.timeS > 0) this.pending = act; // once the run of the last move has come up to here
     else act();
   }
 
@@ -293,7 +390,7 @@ class Page {
     const between = now - this.lastFrame;
     this.lastFrame = now;
     const began = performance.now();
-    if (this.playing && !this.coming) {
+    if (this.playing && !this.coming && this.opened) {
       const limit = this.recording.done ? this.durationS : Math.min(this.recording.nowS, this.durationS);
       const next = this.speed === Infinity ? limit : Math.min(this.timeS + (Math.min(between, 100) / 1000) * this.speed, limit);
       if (next !== this.timeS) this.dirty = true;
@@ -349,6 +446,7 @@ class Page {
   }
 
   private seek(timeS: number): void {
+    this.again = false;
     this.timeS = Math.max(0, Math.min(timeS, this.recording.done ? this.durationS : this.recording.nowS));
     this.dirty = true;
   }
@@ -363,7 +461,7 @@ class Page {
     }
     const said = what instanceof Error ? what.message : String(what);
     // A page has no environment variables.
-    const message = said.replace(/, or set CCARENA_LIMITS=\S+ to allow \d+ times the default/, ", or run it with the command, where CCARENA_LIMITS allows more");
+    const message = said.replace(/no file of this name was given.*/s, "this file is not in the page: drop it here again, together with its scenario").replace(/, or set CCARENA_LIMITS=\S+ to allow \d+ times the default/, ", or run it with the command, where CCARENA_LIMITS allows more");
     const dismiss = element("button", "Dismiss");
     dismiss.addEventListener("click", () => (place.hidden = true));
     place.className = `callout ${kind}`;
@@ -374,7 +472,8 @@ class Page {
 
   private showPresets(): void {
     $("presets").replaceChildren(...this.presets.map((one) => {
-      const button = element("button", one.title);
+      const button = element("button", one.title.split(":")[0]!);
+      button.title = one.title;
       button.dataset["name"] = one.name;
       button.addEventListener("click", () => void this.choose(one));
       return button;
@@ -399,15 +498,29 @@ class Page {
     }), ...(names.length > MOST_LINES ? [element("small", `and ${names.length - MOST_LINES} more`)] : []));
   }
 
+  private disjoint(): boolean {
+    const links = this.paths.flat();
+    return this.paths.length > 1 && new Set(links).size === links.length;
+  }
+
+  /** Returns the mean capacity of the narrowest link of a flow over the last second. */
+  private capacity(flow: number): number {
+    const { recording, timeS } = this;
+    return Math.min(...this.paths[flow]!.map((link) => recording.mean(recording.links[link]!.capacity_mbps, timeS - 1, timeS) || 0));
+  }
+
   private showShares(): void {
     const names = this.recording.flowNames.slice(0, MOST_LINES);
     const rates = this.recording.flows.map((flow) => this.recording.mean(flow.rate_mbps, this.timeS - 1, this.timeS) || 0);
     const total = rates.reduce((sum, rate) => sum + rate, 0);
-    if (this.shares.dataset["for"] !== this.recording.flowNames.join()) {
-      this.shares.dataset["for"] = this.recording.flowNames.join();
+    const disjoint = this.disjoint();
+    const shape = JSON.stringify([disjoint, this.recording.flowNames]);
+    if (this.shares.dataset["for"] !== shape) {
+      this.shares.dataset["for"] = shape;
       this.shares.className = "chart";
       const head = document.createElement("h3");
-      head.append("Share", element("small", "of the last second"));
+      // Flows that meet on no link share nothing: each has its own link to use.
+      head.append(this.disjoint() ? "Use of its link" : "Share", element("small", "of the last second"));
       const list = document.createElement("div");
       list.className = names.length > 8 ? "shares many" : "shares";
       list.append(...names.map((name, flow) => {
@@ -430,8 +543,10 @@ class Page {
     const whole = names.length > 8 ? Math.max(...rates.slice(0, names.length)) : total;
     names.forEach((_, flow) => {
       const row = rows[flow]!;
-      const share = total > 0 ? rates[flow]! / total : 0;
-      (row.children[1]!.firstElementChild as HTMLElement).style.width = `${whole > 0 ? ((rates[flow]! / whole) * 100).toFixed(1) : 0}%`;
+      const of = disjoint ? this.capacity(flow) : total;
+      const share = of > 0 ? rates[flow]! / of : 0;
+      const scale = disjoint ? of : whole;
+      (row.children[1]!.firstElementChild as HTMLElement).style.width = `${scale > 0 ? Math.min(100, (rates[flow]! / scale) * 100).toFixed(1) : 0}%`;
       row.children[2]!.textContent = `${rates[flow]!.toFixed(1)} · ${(share * 100).toFixed(0)} %`;
     });
   }
@@ -445,7 +560,7 @@ class Page {
   }
 
   private shapeKnobs(): void {
-    const undo = element("button", "Undo the turns");
+    const undo = element("button", "Undo slider changes");
     undo.id = "undo";
     undo.hidden = this.before === null;
     undo.addEventListener("click", () => {
@@ -453,7 +568,11 @@ class Page {
       this.scenario = this.before;
       this.before = null;
       this.composer?.show(this.scenario);
-      void this.writeAddress();
+      if (this.untouched && this.from) {
+        this.about(this.from.title, this.from.watch);
+        this.address(`p=${this.from.name}`);
+      } else void this.writeAddress();
+      this.untouched = false;
       this.start();
     });
     this.knobs = turnables(this.scenario).map((turnable) => {
@@ -473,10 +592,27 @@ class Page {
         this.showValue(knob, value);
         this.turn(turnable, value);
       });
+      input.addEventListener("keydown", (event) => {
+        const by = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -8, PageUp: 8 }[event.key];
+        if (by === undefined) return;
+        event.preventDefault();
+        const turnable = this.fresh(knob.turnable);
+        const now = turnable.at(this.timeS >= this.durationS ? 0 : this.timeS);
+        const value = moved(turnable, now, by);
+        if (value === now) return;
+        input.value = String(placeOf(turnable, value));
+        this.showValue(knob, value);
+        this.turn(turnable, value);
+        input.dispatchEvent(new Event("change"));
+      });
       input.addEventListener("change", () => {
+        if (this.again && this.timeS >= this.durationS - 1e-9) {
+          this.timeS = 0;
+          this.playing = true;
+        }
+        this.again = false;
         void this.writeAddress();
         this.composer?.show(this.scenario);
-        // A slider reads the scenario as it is now: the settings of it may have been replaced.
         turnables(this.scenario).forEach((fresh, index) => this.knobs[index]?.turnable.id === fresh.id && Object.assign(this.knobs[index]!, { turnable: fresh }));
       });
       this.showKnob(knob);
@@ -493,8 +629,7 @@ class Page {
   }
 
   private showKnob(knob: Page["knobs"][number]): void {
-    const fresh = turnables(this.scenario).find((one) => one.id === knob.turnable.id);
-    if (fresh) knob.turnable = fresh;
+    knob.turnable = this.fresh(knob.turnable);
     const value = knob.turnable.at(this.timeS >= this.durationS ? Infinity : this.timeS);
     knob.input.value = String(placeOf(knob.turnable, value));
     this.showValue(knob, value);
@@ -502,9 +637,10 @@ class Page {
 
   private showText(): void {
     const text = { YAML: document_.yaml, Python: document_.python, Command: document_.command }[this.form]!(this.scenario);
-    $("text").textContent = text;
+    $("text").textContent = text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}\n… ${text.length - MOST_SHOWN} more characters: "copy" takes all` : text;
+    this.whole = text;
     const used = [...this.files.keys()].filter((name) => text.includes(name) && !this.shipped.has(name));
-    $("needs").textContent = used.length > 0 ? `It needs ${used.join(", ")} beside it; the link in the address does not carry ${used.length > 1 ? "them" : "it"}.` : "";
+    $("needs").textContent = used.length > 0 ? `It needs ${used.join(", ")} in the same folder; the address does not hold ${used.length > 1 ? "them" : "it"}.` : "";
     for (const tab of $("forms").children) tab.setAttribute("aria-selected", String(tab.textContent === this.form));
   }
 
@@ -521,25 +657,34 @@ class Page {
       ["link", ...LINK_FIGURES.map(head), "Marked (packets)"],
       result.links.map((link, index) => [element("span", link.name), ...LINK_FIGURES.map((figure) => shown(found.links[index]![figure.name], figure.digits)), String(found.links[index]!["marked_packets"])]), 1,
     );
-    const words = RUN_FIGURES.filter((figure) => Number.isFinite(found.run[figure.name])).map((figure) => `${figure.title}: ${shown(found.run[figure.name], figure.digits)}. `);
+    const words = this.disjoint() ? [] : RUN_FIGURES.filter((figure) => Number.isFinite(found.run[figure.name])).map((figure) => `${figure.title}: ${shown(found.run[figure.name], figure.digits)}. `);
     const notes = result.flows.flatMap((flow) => [flow.fallback, flow.error].filter((note) => note !== undefined).map((note) => `${flow.name}: ${note}. `));
     const note = element("p", [...words, ...notes].join(""));
     note.className = "note";
     $("figures").replaceChildren(flows, links, note);
+    for (const id of ["figures", "differences"]) $(id).classList.remove("stale");
     const differences = $("differences");
     differences.replaceChildren();
-    if (kept?.figures) {
-      const rows = found.flows.flatMap((row, index) => there.map((figure) => {
-        const before = kept.figures!.flows[index]?.[figure.name];
-        const now = row[figure.name]!;
-        const difference = before === undefined ? NaN : now - before;
-        const cell = element("span", Number.isFinite(difference) ? `${difference > 0 ? "+" : difference < 0 ? "−" : "±"}${shown(Math.abs(difference), figure.digits)}` : "–");
-        if (Math.abs(difference) > 0) cell.className = difference * figure.better > 0 ? "better" : "worse";
-        return [colourful(result.flows[index]!.name, index), head(figure), shown(before, figure.digits), shown(now, figure.digits), cell];
-      }));
-      const title = element("h3", "This run (B) against the kept one (A, dashed)");
-      differences.append(title, table(["flow", "figure", "A", "B", "B − A"], rows, 2));
-    }
+    if (!kept?.figures) return;
+    const pairs = this.pairs();
+    const title = element("h3", "This run, and below each figure the kept run (A) and the difference to it");
+    const rows = found.flows.flatMap((row, index) => {
+      const other = kept.figures!.flows[pairs[index] ?? -1];
+      if (!other) return [];
+      return [[colourful(result.flows[index]!.name, index), ...there.map((figure) => {
+        const [before, now] = [other[figure.name]!, row[figure.name]!];
+        const cell = element("span", shown(now, figure.digits));
+        const difference = now - before;
+        if (Number.isFinite(difference)) {
+          const sign = difference > 0 ? "+" : difference < 0 ? "−" : "±";
+          cell.append(document.createElement("br"), element("small", `A ${shown(before, figure.digits)}, ${sign}${shown(Math.abs(difference), figure.digits)}`));
+        }
+        return cell;
+      })]];
+    });
+    const left = element("p", rows.length === 0 ? "A has other flows: no flow has a partner of the same name or scheme there." : rows.length < found.flows.length ? "The other flows have no partner of the same name or scheme in A." : "");
+    left.className = "note";
+    differences.append(title, ...(rows.length > 0 ? [table(["flow", ...there.map(head)], rows, 1)] : []), left);
   }
 
   // ---- Several seeds ----
@@ -556,6 +701,7 @@ class Page {
     const found: { seed: number; figures: Figures; result: Result }[] = [];
     let next = 0;
     $("seeds").textContent = "Cancel seeds";
+    $("intervals").scrollIntoView({ block: "nearest" });
     const place = $("intervals");
     const one = (session: Session): void => {
       if (next >= many) {
@@ -593,7 +739,7 @@ class Page {
     const there = FLOW_FIGURES.filter((figure) => first.figures.flows.some((row) => Number.isFinite(row[figure.name])));
     const rows = first.result.flows.map((flow, index) => [colourful(flow.name, index), ...there.map((figure) => {
       const { mean, half } = interval(found.map((one) => one.figures.flows[index]?.[figure.name] ?? NaN));
-      return half > 0 ? `${shown(mean, figure.digits)} ± ${shown(half, figure.digits)}` : shown(mean, figure.digits);
+      return half >= 0.5 * 10 ** -figure.digits ? `${shown(mean, figure.digits)} ± ${shown(half, figure.digits)}` : shown(mean, figure.digits);
     })]);
     const title = element("h3", `Seeds ${first.seed} to ${found[found.length - 1]!.seed}: mean ± half of the 95 % interval`);
     const same = found.every((one) => JSON.stringify(one.figures) === JSON.stringify(first.figures));
@@ -608,58 +754,75 @@ class Page {
 
   // ---- Files ----
 
+  /** Opens files. They are tried on copies first: what is refused changes nothing. */
   private async open(list: Iterable<File>): Promise<void> {
     this.say(null);
-    let scenario: { text: string; name: string } | null = null;
-    const added: string[] = [];
-    for (const file of list) {
-      if (file.size > MOST_FILE_BYTES) {
-        this.say(`${file.name}: it has ${(file.size / 1e6).toFixed(0)} MB; expected at most ${MOST_FILE_BYTES / 1e6} MB`);
-        return;
-      }
-      if (/\.(ya?ml|json)$/i.test(file.name)) scenario = { text: await file.text(), name: file.name };
-      else {
-        this.files.set(file.name, new Uint8Array(await file.arrayBuffer()));
-        added.push(file.name);
-      }
-    }
+    const reader = new Session();
+    let name = "";
     try {
-      if (scenario) {
-        this.take(await this.session.read(scenario.text), null);
-        $("title").textContent = scenario.name;
-        void this.writeAddress();
-        return;
+      const files = new Map(this.files);
+      let scenario: Scenario | null = null;
+      let opened = "";
+      const added: string[] = [];
+      for (const file of list) {
+        name = file.name;
+        const isScenario = /\.(ya?ml|json)$/i.test(name);
+        const most = isScenario ? document_.MOST_BYTES : MOST_FILE_BYTES;
+        if (file.size > most) throw new Fault(`it has ${(file.size / 1e6).toFixed(1)} MB; expected at most ${most / 1e6} MB`);
+        if (isScenario) {
+          const found = document_.outline(await reader.read(await file.text()));
+          if (typeof found === "string") throw new Fault(found);
+          scenario = found;
+          opened = name;
+        } else {
+          files.set(name, new Uint8Array(await file.arrayBuffer()));
+          added.push(name);
+        }
       }
-      for (const name of added) this.use(name);
-      if (added.length > 0) {
+      const next = scenario ?? copy(this.scenario);
+      if (!scenario) for (name of added) this.use(name, next, files);
+      name = scenario ? opened : added.join(", ");
+      await reader.check(JSON.stringify(next), files);
+      this.files = files;
+      if (scenario) {
+        this.take(scenario, null);
+        $("title").textContent = opened;
+        void this.writeAddress();
+      } else if (added.length > 0) {
+        this.scenario = next;
         this.composer?.show(this.scenario);
         this.edited();
       }
     } catch (error) {
-      this.say(error instanceof Error && scenario ? new Error(`${scenario.name}: ${error.message.replace(/^scenario/, "").replace(/^[:,] /, "")}`) : error);
+      const message = error instanceof Error ? error.message : String(error);
+      this.say(new Fault(`${name}: ${message.replace(/^scenario/, "").replace(/^[:,] /, "")}. Nothing was changed.`.replace("..", ".")));
+    } finally {
+      reader.stop();
     }
   }
 
   /** Puts a loaded file where it belongs: a policy decides for the flows of its scheme, a trace drives the first link. */
-  private use(name: string): void {
-    const file = this.files.get(name)!;
+  private use(name: string, scenario: Scenario, files: Map<string, Uint8Array>): void {
+    const file = files.get(name)!;
     if (name.endsWith(".safetensors")) {
       const scheme = schemeOf(file);
       if (scheme === null) {
-        this.files.delete(name);
-        throw new Fault(`${name}: it is no policy of ccarena: expected a .safetensors file whose header has a "spec" (docs/artifact.md)`);
+        throw new Fault(`it is no policy of ccarena: expected a .safetensors file whose header has a "spec" (docs/artifact.md)`);
       }
-      const own = this.scenario.flows.filter((flow) => flow.scheme === scheme);
-      for (const flow of own.length > 0 ? own : this.scenario.flows.slice(0, 1)) {
+      const own = scenario.flows.filter((flow) => flow.scheme === scheme);
+      for (const flow of own.length > 0 ? own : scenario.flows.slice(0, 1)) {
         flow.scheme = scheme;
         delete flow.params;
         flow["policy"] = name;
       }
       const router = this.registry?.schemes.find((entry) => entry.name === scheme)?.assisted;
-      if (router) for (const link of this.scenario.links) link["router"] ||= router;
+      if (router) for (const link of scenario.links) link["router"] ||= router;
       return;
     }
-    const link = this.scenario.links[0]!;
+    // Traces are lists of numbers.
+    const odd = file.subarray(0, 4096).findIndex((byte) => byte > 126 || (byte < 32 && ![9, 10, 13].includes(byte)));
+    if (odd >= 0) throw new Fault(`byte ${odd} is no text; expected a trace (a time in ms a line), a table of conditions (.csv), a policy (.safetensors) or a scenario (.yaml, .json)`);
+    const link = scenario.links[0]!;
     if (/\.csv$/i.test(name)) {
       for (const key of ["service", "delay_ms", "loss"]) delete link[key];
       link["conditions"] = { file: name };
@@ -685,21 +848,22 @@ class Page {
     });
     on("cancel", () => this.cancel());
     on("keep", () => {
-      this.kept = { recording: this.recording, figures: this.figures };
+      this.kept = { recording: this.recording, figures: this.figures, schemes: this.schemes() };
       $("drop").hidden = false;
-      this.say("This run is A now. Change something: the next run is drawn over it, and a table compares both.", "neutral");
+      $("kept").textContent = "This run is A. Change something: the next run is drawn over it, and a table compares both.";
       this.dirty = true;
     });
     on("drop", () => {
       this.kept = null;
       $("drop").hidden = true;
       $("differences").replaceChildren();
+      $("kept").textContent = "";
       this.start();
     });
     on("seeds", () => this.seeds());
     on("open", () => $<HTMLInputElement>("files").click());
     on("share", () => void this.share());
-    on("copy", () => void this.toClipboard($("text").textContent ?? "", $("copy")));
+    on("copy", () => void this.toClipboard(this.whole, $("copy")));
     on("theme", () => {
       const dark = getComputedStyle(document.documentElement).colorScheme === "dark" || (!document.documentElement.dataset["theme"] && matchMedia("(prefers-color-scheme: dark)").matches);
       document.documentElement.dataset["theme"] = dark ? "light" : "dark";
@@ -725,11 +889,17 @@ class Page {
     });
     window.addEventListener("keydown", (event) => {
       const target = event.target as HTMLElement;
-      if (event.ctrlKey || event.metaKey || event.altKey || target.closest("input, select, textarea, button, summary, [contenteditable]")) return;
+      if (event.ctrlKey || event.metaKey || event.altKey || target.closest("input:not([type=range], [type=checkbox]), select, textarea, [contenteditable]")) return;
+      // Space presses what the keyboard has chosen.
+      if (event.key === " " && target.closest("button, summary, [type=checkbox]")) return;
       const act = ({ " ": "run", ".": "step", "0": "again", Escape: "cancel" } as Record<string, string>)[event.key];
       if (!act || (act === "cancel" && $("cancel").hidden)) return;
       event.preventDefault();
       $(act).click();
+    });
+    // A button that the pointer pressed keeps no focus, or the next space would press it again.
+    window.addEventListener("click", (event) => {
+      if (event.detail > 0 && document.activeElement?.matches("button, summary")) (document.activeElement as HTMLElement).blur();
     });
     let depth = 0;
     window.addEventListener("dragenter", (event) => {
@@ -777,6 +947,7 @@ class Page {
   private async share(): Promise<void> {
     await this.writeAddress();
     await this.toClipboard(location.href, $("share"));
+    if (location.protocol === "file:") this.say("This address opens on this computer only, since the page is a file here. Send the page and the YAML below instead.", "neutral");
   }
 
   private async toClipboard(text: string, button: HTMLElement): Promise<void> {
@@ -812,6 +983,12 @@ function schemeOf(file: Uint8Array): string | null {
   } catch {
     return null;
   }
+}
+
+/** Returns which queues a discipline keeps apart, in words. */
+function apart(discipline: string): string {
+  if (discipline === "dualpi2") return "two queues in one picture, in order of arrival";
+  return /^(s?fq|cake|drr|wfq)/.test(discipline) ? "a queue per flow, in order of arrival" : "";
 }
 
 function keep(values: number[], value: number): void {
@@ -903,6 +1080,15 @@ function valueOf(turnable: Turnable, place: number): number {
   const raw = log ? min * (max / min) ** (place / 1000) : min + ((max - min) * place) / 1000;
   const grain = log && raw >= 20 && step < 1 ? 1 : step;
   return Math.round(Math.round(raw / grain) * grain * 1000) / 1000;
+}
+
+/** Returns the value after `by` steps of the keyboard. */
+function moved(turnable: Turnable, now: number, by: number): number {
+  const { min, max, log, step } = turnable;
+  const grain = log && now >= 20 && step < 1 ? 1 : step;
+  const jump = log ? Math.max(grain, now * 0.05) : Math.max(grain, (max - min) / 100);
+  const value = Math.min(Math.max(now + by * jump, min), max);
+  return Math.round(Math.round(value / grain) * grain * 1000) / 1000;
 }
 
 const page = new Page();

@@ -15,13 +15,31 @@ export interface Row {
   room: number;
   /** Its capacity changes from bin to bin. */
   varies: boolean;
+  /** Queues that the discipline keeps apart, in words; empty if packets wait in one queue. */
+  apart: string;
+  /** One-way delay; NaN if the page does not know it. */
   delayMs(timeS: number): number;
+}
+
+/** What is at a link at a time: indices of its log. */
+interface Here {
+  timeS: number;
+  /** Number of packets that have left. */
+  gone: number;
+  waiting: number[];
+  entering: number[];
+  /** Packets that wait and are in no log, since they have not left by the end of what is simulated. */
+  unknown: number;
 }
 
 /** Room of a packet on the wire, px. */
 const APART = 9;
 /** Shortest time in which a packet crosses the wire on the screen, s. */
 const CROSSING_S = 0.9;
+/** Longest time that the last picture may lie before the end, s: what waits at the end has not left, and is in no log. */
+const MOST_BACK_S = 1;
+/** Most drops that are drawn at once. */
+const MOST_DROPS = 14;
 const MOST_ROWS = 3;
 
 export class PacketPicture {
@@ -46,11 +64,17 @@ export class PacketPicture {
     const scale = Math.min(devicePixelRatio || 1, 2);
     const narrow = this.canvas.clientWidth < 560;
     this.width = this.canvas.clientWidth;
-    this.height = this.rows.length > 1 ? this.rows.length * (narrow ? 84 : 96) : narrow ? 140 : 178;
+    this.height = this.rows.length > 1 ? this.rows.length * 88 : narrow ? 132 : 150;
     this.canvas.style.height = `${this.height}px`;
     this.canvas.width = Math.round(this.width * scale);
     this.canvas.height = Math.round(this.height * scale);
     this.context.setTransform(scale, 0, 0, scale, 0, 0);
+  }
+
+  /** Takes the picture away. */
+  clear(): void {
+    this.rows = [];
+    this.context.clearRect(0, 0, this.width, this.height);
   }
 
   /** Draws the links at a time. `speed` is virtual seconds per second; `hidden` are flows that are switched off. */
@@ -71,7 +95,61 @@ export class PacketPicture {
     return Math.max(Math.min(row.room || Infinity, Math.ceil(peak.packets * 1.15)), 24, now);
   }
 
-  private link(recording: Recording, row: Row, index: number, top: number, height: number, timeS: number, speed: number, hidden: ReadonlySet<number>): void {
+  /** Returns who is at a link at a time. A queue that serves flows in turns has no one order of departure. */
+  private here(recording: Recording, index: number, timeS: number, entryS: number): Here {
+    const { arrival_s: arrival, departure_s: departure, serialisation_s: own, bytes } = recording.logs[index]!;
+    const gone = departure.after(timeS);
+    const found: Here = { timeS, gone, waiting: [], entering: [], unknown: 0 };
+    const last = Math.min(departure.length, gone + 30000);
+    let empty = 0;
+    let inside = 0;
+    for (let i = gone; i < last && empty < 400; i++) {
+      if (arrival.values[i]! <= timeS) {
+        inside++;
+        // The packet that the link sends no longer waits.
+        if (departure.values[i]! - own.values[i]! >= timeS) found.waiting.push(i);
+        empty = 0;
+      } else if (arrival.values[i]! <= timeS + entryS) {
+        found.entering.push(i);
+        empty = 0;
+      } else empty++;
+    }
+    if (gone + inside >= departure.length) {
+      const kb = recording.at(recording.links[index]!.queue_kb, timeS);
+      const each = gone > 0 ? bytes.values[gone - 1]! / 1000 : 1.5;
+      found.unknown = Math.max(0, Math.round((kb || 0) / each) - inside);
+    }
+    return found;
+  }
+
+  /** Returns the words on a queue: packets, and how long they wait in all. */
+  private words(recording: Recording, row: Row, index: number, here: Here): string {
+    const { arrival_s: arrival, departure_s: departure, serialisation_s: own, flow: of } = recording.logs[index]!;
+    const waitMs = (i: number): number => Math.max(0, departure.values[i]! - arrival.values[i]! - own.values[i]!) * 1000;
+    const ms = (value: number): string => `${value.toFixed(value < 10 ? 1 : 0)} ms`;
+    const many = here.waiting.length + here.unknown;
+    const packets = `${many} packet${many === 1 ? "" : "s"}`;
+    if (row.apart !== "" && row.flows.length <= 3) {
+      const waits = row.flows.map((flow) => {
+        let sum = 0;
+        let count = 0;
+        for (let i = here.gone - 1; i >= 0 && departure.values[i]! > here.timeS - 0.2; i--) {
+          if (of.values[i] !== flow) continue;
+          sum += waitMs(i);
+          count++;
+        }
+        return count > 0 ? `${recording.flowNames[flow]} ${ms(sum / count)}` : "";
+      });
+      return [packets, waits.filter(Boolean).join(", ")].filter(Boolean).join(" · ");
+    }
+    if (many === 0) return `${packets} · 0 ms`;
+    if (row.apart !== "" || here.unknown > 0 || here.waiting.length === 0) return packets;
+    // The newest waits behind all others.
+    const newest = here.waiting.reduce((late, i) => (arrival.values[i]! >= arrival.values[late]! ? i : late), here.waiting[0]!);
+    return `${packets} · ${ms(waitMs(newest))}`;
+  }
+
+  private link(recording: Recording, row: Row, index: number, top: number, height: number, nowS: number, speed: number, hidden: ReadonlySet<number>): void {
     const c = this.context;
     const colours = palette();
     const log = recording.logs[index]!;
@@ -79,7 +157,7 @@ export class PacketPicture {
     const small = height < 120;
     const font = `${narrow ? 11 : 12}px system-ui, "DejaVu Sans", sans-serif`;
     const left = narrow ? 40 : 96;
-    const tank = { x: left, y: top + (small ? 24 : 36), w: Math.round(this.width * (narrow ? 0.34 : 0.38)), h: height - (small ? 34 : 60) };
+    const tank = { x: left, y: top + (small ? 22 : 28), w: Math.round(this.width * (narrow ? 0.34 : 0.38)), h: height - (small ? 44 : 56) };
     const server = tank.x + tank.w + 8;
     const wireFrom = server + (narrow ? 12 : 18);
     const wireTo = this.width - (narrow ? 20 : 30);
@@ -104,10 +182,10 @@ export class PacketPicture {
     c.fill();
     const dots = Math.min(numbers, 40);
     for (let place = 0; place < dots; place++) {
-      const flow = row.flows[place]!;
+      const flow = row.flows[dots < numbers ? Math.floor((place * numbers) / dots) : place]!;
       c.globalAlpha = hidden.has(flow) ? 0.25 : 1;
       c.fillStyle = flowColour(flow);
-      const radius = Math.max(2, Math.min(narrow ? 5 : 6, tank.h / (numbers * 2.6)));
+      const radius = Math.max(2, Math.min(narrow ? 5 : 6, tank.h / (dots * 2.6)));
       for (const x of [8 + radius, this.width - 8 - radius]) {
         c.beginPath();
         c.arc(x, lane(flow), radius, 0, 7);
@@ -117,13 +195,18 @@ export class PacketPicture {
     c.globalAlpha = 1;
 
     // Who is in the queue, and who is on the wire.
-    const delayS = row.delayMs(timeS) / 1000;
-    const crossingS = Math.max(delayS, CROSSING_S * speed);
+    const entryS = Math.max(CROSSING_S * speed * 0.25, 0.002);
+    let here = this.here(recording, index, nowS, entryS);
+    if (here.unknown > 0 && log.arrival_s.length > 0) {
+      const backS = log.arrival_s.values[log.arrival_s.length - 1]!;
+      if (nowS - backS <= MOST_BACK_S) here = { ...this.here(recording, index, Math.min(backS, nowS), entryS), unknown: 0 };
+    }
+    const { timeS, gone, waiting: inTank, entering, unknown } = here;
+    const delayMs = row.delayMs(timeS);
+    const crossingS = Math.max(delayMs / 1000 || 0, CROSSING_S * speed);
     const { arrival_s: arrival, departure_s: departure, flow: of } = log;
     const from = departure.after(timeS - crossingS);
-    const gone = departure.after(timeS, from);
-    const onWire = gone - from;
-    const skip = Math.max(1, Math.ceil((onWire * APART) / (wireTo - wireFrom)));
+    const skip = Math.max(1, Math.ceil(((gone - from) * APART) / (wireTo - wireFrom)));
     const size = narrow ? 5 : 6;
     // Many flows in few colours: packets of one colour are filled together.
     const boxes = new Map<string, number[]>();
@@ -142,21 +225,6 @@ export class PacketPicture {
       box(flow, x - size / 2, middle + (lane(flow) - middle) * fan * fan - size / 2, size);
     }
 
-    // A queue that serves flows in turns has no one order of departure; packets wait in the order of their arrival.
-    const inTank: number[] = [];
-    const entering: number[] = [];
-    const entryS = Math.max(CROSSING_S * speed * 0.25, 0.002);
-    const last = Math.min(departure.length, gone + 30000);
-    let empty = 0;
-    for (let i = gone; i < last && empty < 400; i++) {
-      if (arrival.values[i]! <= timeS) {
-        inTank.push(i);
-        empty = 0;
-      } else if (arrival.values[i]! <= timeS + entryS) {
-        entering.push(i);
-        empty = 0;
-      } else empty++;
-    }
     const room = this.room(recording, row, index, inTank.length);
     const shown = Math.min(room, 1400);
     let cell = Math.max(3, Math.min(small ? 11 : 15, Math.floor(Math.sqrt((tank.w * tank.h * 0.96) / shown))));
@@ -172,11 +240,7 @@ export class PacketPicture {
       if (column >= wide) break;
       box(of.values[inTank[number]!]!, tank.x + tank.w - 2 - (column + 1) * cell, tank.y + tank.h - 2 - ((slot % high) + 1) * cell, side);
     }
-    // Packets that have not left by the end of what is simulated are in no log; the series counts them.
-    const kb = recording.at(recording.links[index]!.queue_kb, timeS);
-    const each = gone > 0 ? log.bytes.values[gone - 1]! / 1000 : 1.5;
-    const unknown = gone + inTank.length >= departure.length ? Math.round((kb || 0) / each) - inTank.length : 0;
-    c.fillStyle = colours.edge;
+    c.fillStyle = row.flows.length === 1 ? flowColour(row.flows[0]!) : colours.muted;
     for (let number = inTank.length; number < inTank.length + unknown; number += per) {
       const slot = Math.floor(number / per);
       const column = Math.floor(slot / high);
@@ -198,24 +262,30 @@ export class PacketPicture {
       c.fill();
     }
 
-    // Packets that were dropped fall out of the tank.
+    // Packets that were dropped fall out in front of the tank, as crosses. At the end none is on its way.
     const lost = recording.gone[index]!;
-    const fallS = Math.max(0.5 * speed, 0.001);
+    const fallS = Math.min(Math.max(0.5 * speed, 0.001), 1);
+    const end = lost.time_s.after(timeS);
     const first = lost.time_s.after(timeS - fallS);
-    const end = lost.time_s.after(timeS, first);
-    const every = Math.max(1, Math.ceil((end - first) / 40));
-    c.strokeStyle = colours.bad;
-    c.lineWidth = 1.6;
-    for (let i = first; i < end; i += every) {
+    const dropped = end - lost.time_s.after(timeS - 1);
+    const over = recording.done && nowS >= recording.nowS - 1e-9;
+    const every = Math.max(1, Math.ceil((end - first) / MOST_DROPS));
+    c.lineWidth = 2;
+    for (let i = first + ((every - (first % every)) % every); i < end && !over; i += every) {
       const flow = lost.flow.values[i]!;
       if (hidden.has(flow)) continue;
       const way = (timeS - lost.time_s.values[i]!) / fallS;
-      const x = tank.x - 7 - ((i * 37) % 23) * way;
-      const y = middle + way * way * (tank.h / 2 + 6);
-      c.globalAlpha = 1 - way;
-      c.fillStyle = flowColour(flow);
-      c.fillRect(x - 3, y - 3, 6, 6);
-      c.strokeRect(x - 3, y - 3, 6, 6);
+      const reach = tank.x - (narrow ? 18 : 26);
+      const x = tank.x - 8 - ((((i / every) * 7) % 11) / 11) * (reach - 4);
+      const y = middle + way * way * (tank.h / 2 + 4);
+      c.globalAlpha = 1 - 0.7 * way;
+      c.strokeStyle = flowColour(flow);
+      c.beginPath();
+      c.moveTo(x - 4, y - 4);
+      c.lineTo(x + 4, y + 4);
+      c.moveTo(x + 4, y - 4);
+      c.lineTo(x - 4, y + 4);
+      c.stroke();
     }
     c.globalAlpha = 1;
 
@@ -226,29 +296,41 @@ export class PacketPicture {
     c.fill();
     c.font = font;
     c.textBaseline = "alphabetic";
-    const above = tank.y - 8;
+    const above = tank.y - 7;
+    const below = top + height - 7;
     const links = recording.links[index]!;
-    const waitMs = recording.mean(links.queueing_ms, timeS - 0.2, timeS);
     c.fillStyle = colours.ink;
     c.textAlign = "left";
-    const waiting = inTank.length + Math.max(unknown, 0);
-    const queue = `${waiting} packet${waiting === 1 ? "" : "s"}${Number.isFinite(waitMs) ? ` · ${waitMs.toFixed(waitMs < 10 ? 1 : 0)} ms` : ""}`;
-    c.fillText(narrow ? queue : `${this.rows.length > 1 ? `${row.name}: ` : "Queue: "}${queue}`, tank.x, above);
+    const title = this.rows.length > 1 ? (row.name.length > 16 ? `${row.name.slice(0, 15)}…` : row.name) : "Queue";
+    c.fillText(`${title}: ${this.words(recording, row, index, here)}`, narrow ? 8 : tank.x, above);
     c.fillStyle = colours.muted;
     // Of a trace the mean over a while: a bin has a few opportunities or none.
     const steady = recording.at(links.capacity_mbps, timeS);
     const capacity = row.varies ? recording.mean(links.capacity_mbps, timeS - 0.5, timeS) : steady;
     const rate = Number.isFinite(capacity) ? `${capacity >= 100 ? capacity.toFixed(0) : capacity.toFixed(1).replace(/\.0$/, "")} Mbit/s` : "";
+    const oneWay = Number.isFinite(delayMs) ? `${delayMs.toFixed(delayMs < 10 ? 1 : 0).replace(/\.0$/, "")} ms one way` : "";
     c.textAlign = "right";
-    c.fillText(narrow ? rate : `${rate} · ${row.delayMs(timeS).toFixed(row.delayMs(timeS) < 10 ? 1 : 0).replace(/\.0$/, "")} ms one way`, wireTo, above);
-    if (!small && !narrow) {
+    c.fillText([rate, narrow ? "" : oneWay].filter(Boolean).join(" · "), narrow ? this.width - 8 : wireTo, above);
+    if (!narrow) {
       c.textAlign = "left";
-      c.fillText("senders", 8, top + height - 8);
+      c.fillText("senders", 8, below);
       c.textAlign = "right";
-      c.fillText("receivers", this.width - 8, top + height - 8);
-      const notes = [skip > 1 ? `1 in ${skip} packets on the wire is drawn` : "", per > 1 ? `a square in the queue is ${per} packets` : ""].filter(Boolean);
-      c.textAlign = "center";
-      c.fillText(notes.join(" · "), (tank.x + wireTo) / 2, top + height - 8);
+      c.fillText("receivers", this.width - 8, below);
+    }
+    c.textAlign = "left";
+    const atQueue = [
+      dropped > 0 ? `× ${dropped} dropped in 1 s` : "",
+      per > 1 ? `a square is ${per} packets` : "",
+      narrow ? "" : row.apart,
+    ].filter(Boolean);
+    c.fillText(atQueue.join(" · "), narrow ? 8 : tank.x, below);
+    if (skip > 1) {
+      // The wire on the screen shows a longer time than the link's delay.
+      const flying = Number.isFinite(delayMs) ? gone - departure.after(timeS - delayMs / 1000) : NaN;
+      const shows = `shows ${crossingS < 1 ? `${(crossingS * 1000).toFixed(0)} ms` : `${crossingS.toFixed(1).replace(/\.0$/, "")} s`}, 1 packet in ${skip}`;
+      c.textAlign = narrow ? "right" : "left";
+      const words = narrow ? `1 in ${skip} drawn` : Number.isFinite(flying) ? `${flying} on the wire; it ${shows}` : `the wire ${shows}`;
+      c.fillText(words, narrow ? this.width - 8 : server, below);
     }
   }
 }

@@ -29,8 +29,33 @@ export const DURATION_S = 30;
 export const isMapping = (value: unknown): value is Mapping =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
+/** Most values of a scenario: the form, the text and the engine stay quick. */
+const MOST_VALUES = 20_000;
+const MOST_DEPTH = 40;
+
+/** Returns why a document is too large for the page, if it is. */
+function tooLarge(value: unknown): string | null {
+  let values = 0;
+  let level: unknown[] = [value];
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > MOST_DEPTH) return `scenario: lists and mappings lie more than ${MOST_DEPTH} deep in each other; expected fewer`;
+    const next: unknown[] = [];
+    for (const inner of level) {
+      if (typeof inner !== "object" || inner === null) continue;
+      for (const one of Object.values(inner)) {
+        if (++values > MOST_VALUES) return `scenario: it has more than ${MOST_VALUES} values, and this page takes no more; run it with the command: ccarena eval --scenario FILE`;
+        next.push(one);
+      }
+    }
+    level = next;
+  }
+  return null;
+}
+
 /** Returns the document if it has the outline of a scenario, else a sentence that says what is missing and where. */
 export function outline(value: unknown): Scenario | string {
+  const fault = tooLarge(value);
+  if (fault !== null) return fault;
   if (!isMapping(value)) return "scenario: expected a mapping with `links` and `flows`";
   for (const key of ["links", "flows"]) {
     const list = value[key];
@@ -336,8 +361,8 @@ async function through(bytes: Uint8Array<ArrayBuffer>, stream: CompressionStream
   return whole;
 }
 
-/** Largest scenario that an address may hold, unpacked. */
-const MOST_BYTES = 2e6;
+/** Largest scenario that a file may hold, or an address, unpacked. */
+export const MOST_BYTES = 2e6;
 
 /** Returns a scenario as text for an address: JSON, deflated, in base64 for addresses (RFC 4648, section 5). */
 export async function packed(scenario: Scenario): Promise<string> {

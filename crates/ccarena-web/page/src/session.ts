@@ -38,7 +38,11 @@ export function equip(code: () => string, wasm: () => Promise<ArrayBuffer>): voi
   unpack = wasm;
 }
 
+/** Longest time that reading or checking a scenario may take, ms. */
+const MOST_WAIT_MS = 10_000;
+
 export class Session {
+  private asked = -2;
   private worker: Worker | null = null;
   private number = 0;
   private listener: Listener | null = null;
@@ -121,12 +125,29 @@ export class Session {
   }
 
   /** Reads a scenario's text as the command does. */
-  async read(text: string): Promise<unknown> {
+  read(text: string): Promise<unknown> {
+    return this.ask((id) => ({ kind: "read", id, text }), "reading the scenario");
+  }
+
+  /** Throws the fault of a scenario that cannot run here. */
+  async check(scenario: string, files: Files): Promise<void> {
+    await this.ask((id) => ({ kind: "check", id, scenario, files }), "checking the scenario");
+  }
+
+  private async ask(order: (id: number) => Order, what: string): Promise<unknown> {
     await this.start();
     return new Promise((done, failed) => {
-      const id = -2 - this.readers.size - Math.floor(performance.now() * 1000);
-      this.readers.set(id, { done, failed });
-      this.worker!.postMessage({ kind: "read", id, text } satisfies Order);
+      const id = this.asked--;
+      const late = setTimeout(() => {
+        this.stop();
+        failed(new Fault(`${what} takes more than ${MOST_WAIT_MS / 1000} s: make it shorter, or run it with the command: ccarena eval --scenario FILE`));
+      }, MOST_WAIT_MS);
+      const end = <T>(act: (value: T) => void) => (value: T): void => {
+        clearTimeout(late);
+        act(value);
+      };
+      this.readers.set(id, { done: end(done), failed: end(failed) });
+      this.worker!.postMessage(order(id));
     });
   }
 

@@ -1,7 +1,8 @@
 // The worker: it has the engine and runs one scenario at a time in short steps, so that it hears a new order in between.
 
-import { type Engine, load, type Run } from "./engine";
+import { type Engine, EngineError, load, type Run } from "./engine";
 import { type Figures, figures, type Result } from "./figures";
+import { outline } from "./scenario";
 import { type Columns, FLOW, GONE, LINK, PACKET, Recording, type Update } from "./recording";
 
 export type Files = Map<string, Uint8Array>;
@@ -9,6 +10,7 @@ export type Files = Map<string, Uint8Array>;
 export type Order =
   | { kind: "load"; wasm: ArrayBuffer }
   | { kind: "read"; id: number; text: string }
+  | { kind: "check"; id: number; scenario: string; files: Files }
   | { kind: "run"; id: number; scenario: string; files: Files; seed?: number; packets: number; whole: boolean };
 
 export type News =
@@ -21,7 +23,8 @@ export type News =
 
 interface Normalised {
   duration_s: number;
-  links: { name: string; queue?: { packets?: number; bytes?: number } }[];
+  estimate: { packets: number };
+  links: { name: string; queue?: { type?: string; packets?: number; bytes?: number } }[];
   flows: { name: string; path: string[]; base_rtt_ms: number }[];
 }
 
@@ -50,7 +53,14 @@ async function obey(order: Order): Promise<void> {
     } else if (engine === null) {
       throw new Error("the engine is not loaded");
     } else if (order.kind === "read") {
-      post({ kind: "read", id: order.id, document: JSON.parse(engine.read(order.text)) });
+      const found = outline(JSON.parse(engine.read(order.text)));
+      if (typeof found === "string") throw new Error(found);
+      post({ kind: "read", id: order.id, document: found });
+    } else if (order.kind === "check") {
+      const [first] = engine.check(order.scenario, order.files);
+      if (first) throw new EngineError(first);
+      normalised(engine, order.scenario, order.files);
+      post({ kind: "read", id: order.id, document: null });
     } else {
       start(engine, order);
     }
@@ -60,18 +70,24 @@ async function obey(order: Order): Promise<void> {
   }
 }
 
-function start(engine: Engine, order: Order & { kind: "run" }): void {
-  current?.run.free();
-  current = null;
-  goOn = null;
-  const began = performance.now();
-  const whole = JSON.parse(engine.normalise(order.scenario, order.files)) as Normalised & { estimate: { packets: number } };
+/** Returns the scenario with its defaults; throws if it asks for more packets than a page can run. */
+function normalised(engine: Engine, scenario: string, files: Files): Normalised {
+  const whole = JSON.parse(engine.normalise(scenario, files)) as Normalised;
   const many = whole.estimate.packets;
   if (many > MOST_PACKETS) {
     const millions = (count: number): string => `${(count / 1e6).toFixed(0)} million`;
     throw new Error(`the run asks for about ${millions(many)} packets, and this page takes at most ${millions(MOST_PACKETS)}: shorten it, lower its rates, or run it with the command`);
   }
-  const packets = many <= order.packets;
+  return whole;
+}
+
+function start(engine: Engine, order: Order & { kind: "run" }): void {
+  current?.run.free();
+  current = null;
+  goOn = null;
+  const began = performance.now();
+  const whole = normalised(engine, order.scenario, order.files);
+  const packets = whole.estimate.packets <= order.packets;
   const run = engine.open(order.scenario, order.files, { packets, ...(order.seed === undefined ? {} : { seed: order.seed }) });
   current = { id: order.id, run };
   const links = whole.links.map((link) => link.name);
