@@ -850,7 +850,7 @@ class Page {
     on("keep", () => {
       this.kept = { recording: this.recording, figures: this.figures, schemes: this.schemes() };
       $("drop").hidden = false;
-      $("kept").textContent = "This run is A. Change something: the next run is drawn over it, and a table compares both.";
+      $("kept").textContent = `A is "${$("title").textContent}". The next runs are drawn over it, and a table compares them.`;
       this.dirty = true;
     });
     on("drop", () => {
