@@ -316,6 +316,7 @@ class Page {
     this.cover(null);
     const rows: Row[] = opened.links.map((name, index) => ({
       name, room: opened.rooms[index]!, varies: !["constant", "steps"].includes(String(this.scenario.links[index]?.service?.["type"])), flows: opened.paths.flatMap((path, flow) => (path.includes(index) ? [flow] : [])),
+      from: beside(opened, index, -1), to: beside(opened, index, 1),
       apart: apart(String(this.scenario.links[index]?.queue?.["type"])),
       // A table of conditions has delays of its own, which the form does not know.
       delayMs: (timeS) => (this.scenario.links[index]?.["conditions"] === undefined ? document_.at(this.scenario.links[index]?.["delay_ms"], "delay_ms", timeS, 10) : NaN),
@@ -983,6 +984,13 @@ function schemeOf(file: Uint8Array): string | null {
   } catch {
     return null;
   }
+}
+
+/** Returns the link before (-1) or after (1) a link on the first path that has one; empty if none has. */
+function beside({ paths, links }: Opened, link: number, step: -1 | 1): string {
+  const path = paths.find((one) => one.includes(link) && one[one.indexOf(link) + step] !== undefined);
+  const name = path ? links[path[path.indexOf(link) + step]!]! : "";
+  return name.length > 10 ? `${name.slice(0, 9)}…` : name;
 }
 
 /** Returns which queues a discipline keeps apart, in words. */

@@ -17,6 +17,9 @@ export interface Row {
   varies: boolean;
   /** Queues that the discipline keeps apart, in words; empty if packets wait in one queue. */
   apart: string;
+  /** Names of the links before and after it on a flow's path; empty if there is none. */
+  from: string;
+  to: string;
   /** One-way delay; NaN if the page does not know it. */
   delayMs(timeS: number): number;
 }
@@ -313,15 +316,15 @@ export class PacketPicture {
     c.fillText([rate, narrow ? "" : oneWay].filter(Boolean).join(" · "), narrow ? this.width - 8 : wireTo, above);
     if (!narrow) {
       c.textAlign = "left";
-      c.fillText("senders", 8, below);
+      c.fillText(row.from === "" ? "senders" : `from ${row.from}`, 8, below);
       c.textAlign = "right";
-      c.fillText("receivers", this.width - 8, below);
+      c.fillText(row.to === "" ? "receivers" : `to ${row.to}`, this.width - 8, below);
     }
     c.textAlign = "left";
     const atQueue = [
       dropped > 0 ? `× ${dropped} dropped in 1 s` : "",
       per > 1 ? `a square is ${per} packets` : "",
-      narrow ? "" : row.apart,
+      narrow ? (dropped > 0 ? "" : row.apart.split(",")[0]!) : row.apart,
     ].filter(Boolean);
     c.fillText(atQueue.join(" · "), narrow ? 8 : tank.x, below);
     if (skip > 1) {
