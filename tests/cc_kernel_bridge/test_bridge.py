@@ -34,6 +34,7 @@ LOADED = {
     "generation": 2,
     "before": None,
     "option": False,
+    "fallback": "cubic",
     "shadow": False,
     "share": 1.0,
     "cgroup": 0,
