@@ -69,6 +69,7 @@ def test_a_hundred_thousand_rows(browser: Browser, tmp_path: Path) -> None:
     ]
     rows = Rows(columns, "-figure 1", Links("", range(count), [0] * count))
     for name, text in assets().items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     (tmp_path / "data.js").write_text(data_script("g", rows))
     page = Page("Many", "test", "", sections=[Section("", "", [Grid("g", "cells")])], shared="./", scripts=["data.js"])

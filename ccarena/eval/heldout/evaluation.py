@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -76,14 +78,27 @@ class Evaluation:
         return f"Evaluation of {len(self.rows)} runs of {len(self.schemes())} schemes: .rows, .series, .meta, .warnings"
 
     def save(self, path: Path) -> None:
-        """Writes the file atomically: a reader sees the old one or the new one."""
-        write_atomically(path, json.dumps(plain(asdict(self)), indent=1) + "\n")
+        """Writes the file atomically: a reader sees the old one or the new one.
+
+        Files of the entrants are named from its folder, so that the same results are the same bytes in any folder.
+        """
+
+        def named(value: str) -> str:
+            return os.path.join(os.curdir, os.path.relpath(value, path.parent)) if os.path.isabs(value) else value
+
+        whole = {**asdict(self), "entrants": _each_text(self.entrants, named)}
+        write_atomically(path, json.dumps(plain(whole), indent=1) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Evaluation:
         """Reads a file of `save`. Raises ConfigError if the file is not an evaluation."""
+
+        def found(value: str) -> str:
+            return os.path.abspath(path.parent / value) if value.startswith(os.curdir + os.sep) else value
+
         try:
-            return cls(**parse_json(read_bytes(path), str(path)))
+            read = cls(**parse_json(read_bytes(path), str(path)))
+            return replace(read, entrants=_each_text(read.entrants, found))
         except OSError as error:
             raise ConfigError(f"{path}: cannot read the evaluation: {error.strerror}; run `ccarena eval`") from error
         except (ValueError, TypeError) as error:
@@ -126,3 +141,10 @@ class Evaluation:
     def schemes(self) -> list[str]:
         """Returns the schemes in the order of their first row."""
         return list(dict.fromkeys(row["scheme"] for row in self.rows))
+
+
+def _each_text(value: Any, change: Callable[[str], str]) -> Any:
+    """Returns `value` with `change` made in every string that is no key."""
+    if isinstance(value, dict):
+        return {key: _each_text(item, change) for key, item in value.items()}
+    return change(value) if isinstance(value, str) else value

@@ -73,7 +73,7 @@ fn suggestion(nearest: &Option<String>, known: &str) -> String {
     }
 }
 
-/// What to do with parameters in the name, which command lines and scenarios take apart.
+/// Says what to do with parameters in the name, which command lines and scenarios take apart.
 fn apart(name: &str) -> &'static str {
     if name.contains('@') {
         " Parameters are given apart from the name: as `Config::params` in Rust, as `ccarena_value` in C"

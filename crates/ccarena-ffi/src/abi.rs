@@ -329,7 +329,7 @@ unsafe fn event(
     unsafe { Handle::with(flow.cast(), call, Checked::panicked) }
 }
 
-/// As [`event`], with what the host says about it at `about`.
+/// Does what [`event`] does, with what the host says about it at `about`.
 ///
 /// # Safety
 /// As [`event`]; `about` is null, or may be read.

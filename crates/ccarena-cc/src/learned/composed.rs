@@ -71,11 +71,16 @@ impl Alarm {
     fn left(&self, length: Length, now: Time, srtt: Dur) -> Dur {
         match *self {
             Self::Judged(_) => chosen(length),
+            Self::Window { .. } | Self::Waiting(Length::Window) => initial_rtt(srtt),
             Self::Waiting(length) | Self::Unacked(length) => chosen(length),
             Self::Acked(end) | Self::Timed(end) => end.since(now),
             Self::RoundTrips { start, count } => (start + round_trips(srtt, count)).since(now),
-            Self::Window { .. } => initial_rtt(srtt),
         }
+    }
+
+    /// Returns whether the period, begun or not, ends when a window is acknowledged.
+    fn is_per_window(&self) -> bool {
+        matches!(self, Self::Window { .. } | Self::Waiting(Length::Window))
     }
 }
 
@@ -383,8 +388,8 @@ impl<B: Base> Extrapolated for Composed<B> {
             // A step of the start needs the window and threshold of this controller.
             return Extrapolation::HOLD;
         }
-        let per_window = matches!(self.alarm, Alarm::Window { .. });
-        let steps = self.base.extrapolation(self.alarm.left(self.length, now, self.monitor.srtt), per_window);
+        let left = self.alarm.left(self.length, now, self.monitor.srtt);
+        let steps = self.base.extrapolation(left, self.alarm.is_per_window());
         // A timer's decision needs a fresh measurement.
         let timed = matches!(self.alarm, Alarm::Timed(_));
         Extrapolation { report: timed.then(|| chosen(self.length) / 4), ..steps }

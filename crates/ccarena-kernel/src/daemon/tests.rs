@@ -196,6 +196,8 @@ fn a_program_outside_decides_and_its_action_is_answered() {
             now_ns: k * 20_000_000,
             acked_packets: 10,
             delivered_packets: 10 * k,
+            sent_packets: 10 * (k + 1),
+            sent_bytes: 14480 * (k + 1),
             snd_una: k * 14480,
             snd_nxt: (k + 1) * 14480,
             rtt_count: 10,

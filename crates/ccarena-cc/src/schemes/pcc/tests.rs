@@ -144,7 +144,7 @@ fn heavy_loss_turns_starting_back() {
     assert!(rates[rates.len() - 1] < before, "{before}, {rates:?}");
 }
 
-/// Where nearly all that arrives are retransmissions, acknowledgements have no RTT samples.
+/// Acknowledgements have no RTT samples where nearly all that arrives are retransmissions.
 #[test]
 fn retransmissions_that_are_lost_too_lower_the_rate() {
     for scheme in ["vivace", "hercules", "vivace-hercules"] {
