@@ -83,9 +83,7 @@ def resumable(config: Mapping[str, Any], out: Path) -> checkpoint.Checkpoint | N
         start, was = None, fixed(portable(load_config(out / CONFIG)))
     else:
         raise CheckpointError(f"{out}: holds no run (no {CONFIG}); leave --resume out")
-    now = fixed(config)
-    if was != now:
-        keys = sorted(_differences(was if isinstance(was, dict) else {}, now))
+    if keys := sorted(_differences(was if isinstance(was, dict) else {}, fixed(config))):
         raise CheckpointError(
             f"{out}: the run was started with other values of {', '.join(keys)}; give those, or start a new run"
         )
@@ -99,6 +97,7 @@ def fixed(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _differences(a: Mapping[str, Any], b: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yields the keys whose values differ. A key that is missing is null: a later version may have added it."""
     for key in a.keys() | b.keys():
         x, y = a.get(key), b.get(key)
         if isinstance(x, Mapping) and isinstance(y, Mapping):

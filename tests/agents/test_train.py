@@ -156,6 +156,10 @@ def test_resuming_needs_a_checkpoint_of_this_configuration(tmp_path: Path) -> No
     with pytest.raises(CheckpointError, match=r"other values of algorithm\.gamma, seed"):
         changed = configuration(tmp_path / "run", algorithm__gamma=0.5, seed=2)
         training.train(changed, resume=True, make_envs=make_toy)
+    # A run of before a key was added has not that key; without a value nothing is different.
+    kept = checkpoint.load(tmp_path / "run")
+    assert kept.rest["config"]["env"]["link"].pop("attack") is None
+    checkpoint.save(tmp_path / "run", kept)
     # A finished run may be given more to do.
     longer = configuration(tmp_path / "run", total_decisions=10_000)
     assert training.train(longer, resume=True, make_envs=make_toy) == 0
