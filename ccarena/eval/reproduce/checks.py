@@ -51,7 +51,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -181,6 +181,9 @@ class Judged:
     """Reason for one side or for a wide tolerance."""
     seeds: int = 0
     """Seeds per cell over which it was judged."""
+    labels: Sequence[Sequence[str]] = ()
+    intervals: Sequence[Sequence[Sequence[float]]] = ()
+    """Names and 95 % intervals of `values`; both are empty if nothing has any."""
 
 
 def parse_claim(model: ClaimModel, names: Names, path: str) -> list[Claim]:
@@ -375,7 +378,14 @@ def _judge(claim: Claim, rows: Sequence[Row], partial: bool) -> Judged:
         more=more,
         required="; ".join(part.required for part in claim.parts),
         why=" ".join(filter(None, [model.why, *(part.why for part in model.all_of or [])])),
+        labels=_unless_empty(result.labels for result in results),
+        intervals=_unless_empty(result.intervals for result in results),
     )
+
+
+def _unless_empty(of_parts: Iterable[tuple[Any, ...]]) -> tuple[tuple[Any, ...], ...]:
+    parts = tuple(of_parts)
+    return parts if any(any(part) for part in parts) else ()
 
 
 def held_against(claim: Claim, judged: Judged, rows: Sequence[Row], wrong: Sequence[Row], partial: bool) -> Judged:

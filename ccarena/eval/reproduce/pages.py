@@ -15,7 +15,7 @@ from ccarena.core.files import write_atomically
 from ccarena.core.measurements import Entry, Source
 from ccarena.core.reader import parse_json, read_bytes
 from ccarena.errors import ConfigError
-from ccarena.eval.reproduce import headlines, papers
+from ccarena.eval.reproduce import headlines, papers, pictures
 from ccarena.eval.reproduce.checks import STATES
 from ccarena.eval.reproduce.tables import backend_of, cell, claims_markdown, folder_of, name_of, read_folder
 from ccarena.scenarios.backends import BACKENDS, SIM
@@ -79,8 +79,8 @@ def site(path: Path, names: Sequence[str], runs_of: Callable[[str], str] = lambd
     out = {path.name: summary(digests, names, path.stem)}
     for name in dict.fromkeys(digest["suite"] for digest in digests):
         of_suite = [digest for digest in digests if digest["suite"] == name]
-        page = suite_page(of_suite, path.name)
-        out[f"{path.stem}/{file_of(name)}"] = "\n".join(filter(None, (page, runs_of(name))))
+        parts = (suite_page(of_suite, path.name), pictures.pictures(of_suite), runs_of(name))
+        out[f"{path.stem}/{file_of(name)}"] = "\n".join(filter(None, parts))
     return out
 
 
@@ -119,7 +119,7 @@ def summary(digests: Sequence[Digest], names: Sequence[str], folder: str = "") -
         "A suite checks the claims of one experiment of a paper: in the simulator, and for some suites also in real",
         "time, on kernel TCP (`--backend kernel`) or over QUIC (`--backend quic`). Each is one [file](suites.md) that",
         "fixes the conditions before anything is measured. `make site` builds a page per suite: its conditions, every",
-        "claim with the paper's and the measured value, and the reason where they differ.",
+        "claim with the paper's and the measured value, a picture of both, and the reason where they differ.",
         "",
         *_totals(of_papers),
     ]

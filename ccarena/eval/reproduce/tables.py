@@ -36,7 +36,7 @@ __all__ = [
 CLAIMS = "claims.json"
 UNSAID = {
     **{"headline": False, "aside": False, "discriminates": None, "under": "", "direction": False, "more": False},
-    **{"required": "", "why": "", "seeds": 0},
+    **{"required": "", "why": "", "seeds": 0, "labels": (), "intervals": ()},
 }
 """Values that are left out of claims.json."""
 HEAD = ("claim", "paper", "measured", "required", "holds?")
