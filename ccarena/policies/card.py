@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ccarena.configs.load import load_config, shipped
 from ccarena.policies.about import verdict_of
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.curve import COLUMNS, Curve, points_of
@@ -30,7 +31,7 @@ def card(policy: Artifact, name: str, further: Mapping[str, Any] | None = None) 
     """
     training, evaluation = policy.training, policy.evaluation
     weights = sum(tensor.size for tensor in policy.graph.tensors.values())
-    command, rule = f"`ccarena train --config {training.get('name')}`", rule_of(policy)
+    command, rule = f"`{_command(training)}`", rule_of(policy)
     learned = [
         ("trained by", f"{command}, algorithm {_algorithm(training)}"),
         ("decisions", _decisions(training)),
@@ -66,9 +67,22 @@ def _algorithm(training: Mapping[str, Any]) -> str:
     return str(algorithm.get("name")) if isinstance(algorithm, Mapping) else str(algorithm)
 
 
+def _command(training: Mapping[str, Any]) -> str:
+    total, whole = training.get("total_decisions"), _planned(training)
+    return f"ccarena train --config {training.get('name')}" + (f" --total_decisions {total}" if total != whole else "")
+
+
 def _decisions(training: Mapping[str, Any]) -> str:
-    total = training.get("total_decisions", training.get("decisions"))
-    return f"{total:,}" if isinstance(total, int) else "not said"
+    total, whole = training.get("total_decisions", training.get("decisions")), _planned(training)
+    if not isinstance(total, int):
+        return "not said"
+    return f"{total:,}" + (f"; the configuration has {whole:,}" if isinstance(whole, int) and total != whole else "")
+
+
+def _planned(training: Mapping[str, Any]) -> Any:
+    """Returns the decisions in the shipped configuration of that name; those of the training if there is none."""
+    name, total = training.get("name"), training.get("total_decisions")
+    return load_config(str(name)).total_decisions if name in shipped() and total is not None else total
 
 
 def _curve(curve: Curve) -> str:

@@ -125,7 +125,7 @@ def test_what_a_text_means(text: str, label: str, flow: dict[str, Any], here: Pa
         ("cubic=3", '"cubic" is not learned and takes no action'),
         ("acct=7", "acct has no action 7; it has 1, 2, 3"),
         ("hyvar=3", "hyvar has no action 3; expected -2 to 2"),
-        ("orca", "orca is learned, and no policy of that name is here"),
+        ("l4s", "l4s is learned, and no policy of that name is here"),
         ("cubic=mine", "the label cubic is a scheme, and this is acct"),
         ("a+b=cubic", "a label has letters"),
         ("one=two=cubic", "is no action"),

@@ -18,11 +18,10 @@ def needed() -> list[str]:
     return sorted({scheme for name in suite.shipped() for scheme in suite.load(name).suite.policies})
 
 
-def test_the_policies_that_suites_need_are_shipped_unless_the_list_says_so() -> None:
-    """Orca's takes longest to train; until it is shipped, its suites name the training."""
+def test_the_policies_that_suites_need_are_shipped() -> None:
     assert needed() == ["acct", "aurora", "hyvar", "orca"]
     missing = [scheme for scheme in needed() if not set(policy.configurations(scheme)) & set(policy.shipped_of(scheme))]
-    assert missing == ["orca"]
+    assert missing == []
 
 
 @pytest.mark.slow
