@@ -63,7 +63,18 @@ from ccarena.eval.reproduce import resamples
 from ccarena.eval.reproduce.values import CellKey, Measured, Names, Result, Row, Watched, cell_key, parse_value
 from ccarena.scenarios.sweep import label_of
 
-__all__ = ["READINGS", "STATES", "Claim", "ClaimModel", "Judged", "cells", "held_against", "judge", "parse_claim"]
+__all__ = [
+    "READINGS",
+    "STATES",
+    "Claim",
+    "ClaimModel",
+    "Judged",
+    "bounds",
+    "cells",
+    "held_against",
+    "judge",
+    "parse_claim",
+]
 
 State = Literal["holds", "differs", "does not hold", "undecided", "not tested"]
 STATES: dict[str, str] = {
@@ -281,6 +292,26 @@ def _tolerances(node: Any, path: str) -> Iterator[tuple[str, float, str]]:
                 yield from _tolerances(each, f"{path}.{form}[{i}]")
         elif form == "not":
             yield from _tolerances(given, f"{path}.{form}")
+
+
+def bounds(holds: Mapping[str, Any], better: Better | None, paper: float | None) -> tuple[float, float] | None:
+    """Returns the least and the largest value that a requirement allows; None if it is no range of numbers."""
+    form = next(key for key in holds if key != "by")
+    given = holds[form]
+    if form == "all":
+        parts = [bounds(part, better, paper) for part in given]
+        ends = [part for part in parts if part is not None]
+        return (max(low for low, _ in ends), min(high for _, high in ends)) if len(ends) == len(parts) else None
+    if form in ("within", "within_absolute") and paper is not None:
+        margin = _share(given, form) * (abs(paper) if form == "within" else 1.0)
+        return (
+            -math.inf if better == "lower" else paper - margin,
+            math.inf if better == "higher" else paper + margin,
+        )
+    limits = {"at_least": [given, math.inf], "at_most": [-math.inf, given], "between": given}.get(form)
+    if limits is None or not all(isinstance(limit, (int, float)) for limit in limits):
+        return None
+    return float(limits[0]), float(limits[1])
 
 
 def _best(value: Measured, better: str) -> Measured:

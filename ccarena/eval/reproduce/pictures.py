@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ccarena.eval.reproduce import suite
+from ccarena.eval.reproduce.checks import Claim, bounds
 from ccarena.eval.reproduce.tables import backend_of, beside_state, command_of
 from ccarena.pages.blocks import escape
 from ccarena.scenarios.backends import BACKENDS
@@ -20,7 +21,7 @@ __all__ = ["LEAD", "STYLE", "Point", "pictures"]
 
 LEAD = (
     "The open circle is the paper's number, the filled one is measured here, and the bar is its 95 % interval over "
-    "seeds. A claim in words has no open circle."
+    "seeds. What a claim requires is shaded, if it is a range. A claim in words has no open circle."
 )
 DECADES = 1.7
 MOST = 24
@@ -36,6 +37,7 @@ STYLE = """\
 .claim-picture svg { display: block; width: 100%; overflow: visible; font: .8rem sans-serif; }
 .claim-picture text { fill: var(--color-foreground-secondary); }
 .claim-picture line { stroke: var(--color-foreground-border); }
+.claim-picture rect { fill: var(--color-foreground-border); opacity: .45; }
 .claim-picture .paper { fill: none; stroke: var(--color-foreground-primary); stroke-width: 2; }
 .claim-picture { --holds: #0072b2; --differs: #b35900; --not: #c0392b; --open: #666; }
 body[data-theme="dark"] .claim-picture { --holds: #56b4e9; --differs: #e69f00; --not: #ff8066; --open: #aaa; }
@@ -55,10 +57,13 @@ class Point:
     low: float
     high: float
     paper: float | None
+    required: tuple[float, float] | None = None
+    """Range that the claim requires; None if it requires something else."""
 
     def numbers(self) -> list[float]:
         """Returns all that is drawn."""
-        return [x for x in (self.ours, self.low, self.high, self.paper) if x is not None]
+        every = (self.ours, self.low, self.high, self.paper, *(self.required or ()))
+        return [x for x in every if x is not None and math.isfinite(x)]
 
 
 def pictures(digests: Sequence[Mapping[str, Any]]) -> str:
@@ -67,39 +72,36 @@ def pictures(digests: Sequence[Mapping[str, Any]]) -> str:
     """
     lines = []
     for digest in digests:
-        papers = _papers(digest)
+        stated = _claims(digest)
         found = []
         for number, claim in enumerate(digest["claims"], start=1):
-            if parts := _parts(claim, papers.get(claim["claim"], [])):
+            if parts := _parts(claim, stated.get(claim["claim"])):
                 found.append(_figure(number, claim, parts))
         if found:
-            where = BACKENDS[backend_of(digest)].where
-            about = [f"### Beside the paper, {where}", "", f"`{command_of(digest)}`", ""]
-            lines += [*about, "```{raw} html", *found, "```", ""]
-    if not lines:
-        return ""
-    return "\n".join(
-        ["## Beside the paper", "", LEAD, "", "```{raw} html", f"<style>{STYLE}</style>", "```", "", *lines]
-    )
+            lines += [
+                f"## Beside the paper, {BACKENDS[backend_of(digest)].where}",
+                "",
+                f"`{command_of(digest)}`. {LEAD}",
+            ]
+            lines += ["", "```{raw} html", f"<style>{STYLE}</style>", *found, "```", ""]
+    return "\n".join(lines)
 
 
-def _papers(digest: Mapping[str, Any]) -> dict[str, list[Sequence[float]]]:
-    """Returns the paper's numbers by claim, for each part; empty where it has none. A suite of a reader's own is not
-    read again.
-    """
+def _claims(digest: Mapping[str, Any]) -> dict[str, Claim]:
+    """Returns the claims of the suite's file by their texts. A suite of a reader's own is not read again."""
     if digest["suite"] not in suite.shipped():
         return {}
-    return {
-        claim.text: [part.paper.values if part.paper else () for part in claim.parts]
-        for claim in suite.load(digest["suite"], backend_of(digest)).claims
-    }
+    return {claim.text: claim for claim in suite.load(digest["suite"], backend_of(digest)).claims}
 
 
-def _parts(claim: Mapping[str, Any], papers: Sequence[Sequence[float]]) -> list[list[Point]]:
-    """Returns what was measured for each part of a claim, without parts that were not."""
+def _parts(claim: Mapping[str, Any], stated: Claim | None) -> list[list[Point]]:
+    """Returns what was measured for each part of a claim, without parts that were not; the suite's file has the claim
+    as `stated`.
+    """
     out = []
     for part, values in enumerate(claim.get("values", ())):
-        paper = papers[part] if part < len(papers) else ()
+        of_paper = stated.parts[part].paper if stated else None
+        paper = of_paper.values if of_paper else ()
         labels, intervals = (_of_part(claim, key, part) for key in ("labels", "intervals"))
         points = []
         for i, value in enumerate(values):
@@ -109,9 +111,15 @@ def _parts(claim: Mapping[str, Any], papers: Sequence[Sequence[float]]) -> list[
             low, high = (value if end is None else end for end in ends)
             # One number of the paper may be about every element, as 1 is about equal shares.
             said = paper[i % len(paper)] if paper and not len(values) % len(paper) else None
-            points.append(Point(labels[i] if i < len(labels) else "", value, low, high, said))
+            required = _required(stated, part, said) if stated else None
+            points.append(Point(labels[i] if i < len(labels) else "", value, low, high, said, required))
         out += [points] if points else []
     return out
+
+
+def _required(stated: Claim, part: int, paper: float | None) -> tuple[float, float] | None:
+    asked = stated.model.all_of[part] if stated.model.all_of else stated.model
+    return bounds(asked.holds or {}, asked.better, paper)
 
 
 def _of_part(claim: Mapping[str, Any], key: str, part: int) -> Sequence[Any]:
@@ -144,6 +152,9 @@ def _figure(number: int, claim: Mapping[str, Any], parts: Sequence[Sequence[Poin
 
 def _row(point: Point, y: int, place: Any, colour: str) -> list[str]:
     out = [f'<line x1="{LEFT}%" x2="{RIGHT}%" y1="{y}" y2="{y}"/>']
+    if point.required is not None:
+        low, high = map(place, point.required)
+        out.append(f'<rect x="{low}%" width="{max(high - low, 0.0):.2f}%" y="{y - 7}" height="14"/>')
     if point.low < point.high:
         bar = f'style="stroke:{colour};stroke-width:4;opacity:.55"'
         out.append(f'<line x1="{place(point.low)}%" x2="{place(point.high)}%" y1="{y}" y2="{y}" {bar}/>')
@@ -169,7 +180,7 @@ def _scale(numbers: Sequence[float]) -> tuple[Any, list[float]]:
     if low > 0 and math.log10(high / low) > DECADES:
         low, high = math.floor(math.log10(low)), math.ceil(math.log10(high))
         ticks = [10.0**k for k in range(low, high + 1)]
-        return lambda x: _share((math.log10(x) - low) / (high - low)), ticks
+        return lambda x: _share((math.log10(max(x, 10.0**low)) - low) / (high - low)), ticks
     low, high = min(low, 0.0), max(high, 0.0) if low or high else 1.0
     step = _step(high - low)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)

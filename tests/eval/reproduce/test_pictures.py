@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ccarena.eval.reproduce import pages, suite
+from ccarena.eval.reproduce.checks import bounds
 from ccarena.eval.reproduce.pictures import LEFT, RIGHT, _scale, pictures
 
 KEPT = Path(__file__).parents[3] / "docs" / "reproduction.md"
@@ -50,8 +51,28 @@ def test_the_papers_number_is_where_the_suite_has_it() -> None:
     (figure,) = drawn(claim(claim=one.text, values=[[1.975]], intervals=()), name="wcc/delay")
     ours, paper = (circle for circle in figure.iter("circle"))
     assert paper.get("class") == "paper" and paper.get("cx") == ours.get("cx")
+    shaded = next(figure.iter("rect"))
+    start, wide = (float(shaded.get(key, "")[:-1]) for key in ("x", "width"))
+    assert start + wide / 2 == pytest.approx(float(paper.get("cx", "")[:-1]), abs=0.02), "within 10 % on both sides"
     (without,) = drawn(claim(claim=one.text))
     assert len(list(without.iter("circle"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("holds", "better", "expected"),
+    [
+        ({"within": "10 %"}, None, (1.8, 2.2)),
+        ({"within": "10 %"}, "higher", (1.8, math.inf)),
+        ({"within_absolute": 0.5}, "lower", (-math.inf, 2.5)),
+        ({"between": [1, 3]}, None, (1.0, 3.0)),
+        ({"all": [{"at_least": 1}, {"at_most": 1.5}]}, None, (1.0, 1.5)),
+        ({"all": [{"at_least": 1}, {"order": "increasing", "by": "5 %"}]}, None, None),
+        ({"at_least": {"value": "rtt_ms"}}, None, None),
+        ({"any": [{"at_least": 1}]}, None, None),
+    ],
+)
+def test_a_range_is_shaded_only_if_the_claim_requires_one(holds: Any, better: Any, expected: Any) -> None:
+    assert bounds(holds, better, 2.0) == (expected and pytest.approx(expected))
 
 
 @given(st.lists(st.floats(-1e9, 1e9).filter(lambda x: x == 0 or abs(x) > 1e-9), min_size=1, max_size=6))
