@@ -47,6 +47,11 @@ assert.match(run.digest(), /^[0-9a-f]{64}$/);
 run.free();
 refused(() => run.advance(4), /the run was freed/, undefined);
 
+// A DualPI2 has a queue for packets of L4S.
+const both = engine.open("links: [{service: {type: constant, rate_mbps: 20}, queue: {type: dualpi2}}]\nflows: [{scheme: prague}, {scheme: cubic, ecn: true}]");
+assert.deepEqual(both.l4s, [true, false]);
+both.free();
+
 // Two runs at a time do not mix.
 const [one, two] = [engine.open(SCENARIO), engine.open(SCENARIO, undefined, { seed: 5 })];
 one.advance(1);

@@ -10,6 +10,7 @@ from ccarena.pages.browser import Browser
 from ccarena.play import assets
 
 DEADLINE_S = 60.0
+MESSAGE = "(message.hidden ? '' : message.firstChild.innerText)"
 
 
 class Player:
@@ -30,7 +31,7 @@ class Player:
         """Waits until a condition holds in the page."""
         end = time.monotonic() + DEADLINE_S
         while not self.browser.evaluate(f"(window.ccarena || window.ccarenaCell) && !!({condition})"):
-            said = self.browser.evaluate("document.getElementById('message')?.innerText")
+            said = self.browser.evaluate(f"document.getElementById('message') ? {MESSAGE} : null")
             assert time.monotonic() < end, f"{condition} did not come; the page says {said!r} {self.browser.messages}"
             time.sleep(0.03)
 
@@ -67,4 +68,4 @@ class Player:
 
     def message(self) -> str:
         """Returns the message that the page shows; empty if there is none."""
-        return str(self.browser.evaluate("message.hidden ? '' : message.firstChild.innerText"))
+        return str(self.browser.evaluate(MESSAGE))

@@ -276,6 +276,51 @@ def test_no_order_of_changes_breaks_the_page(player: Player) -> None:
     player.until("ccarena.state().digest && ccarena.state().flows[0] === 'first' && message.hidden")
 
 
+def test_a_flow_that_is_named_after_its_scheme_gets_a_name_of_its_own(player: Player) -> None:
+    player.open("#p=cubic-bbr")
+    choose = (
+        "const one = [...document.querySelectorAll('#form fieldset select')].filter(e => e.labels[0]?.textContent === "
+    )
+    choose += "'Scheme')[0]; one.value = '{}'; one.dispatchEvent(new Event('change'));"
+    for scheme, name in (("bbr", "bbr 2"), ("reno", "reno")):
+        player.do(choose.format(scheme))
+        player.until(f"ccarena.state().digest && ccarena.state().flows[0] === '{name}'")
+        assert player.message() == "" and player.state()["flows"] == [name, "bbr"]
+
+
+def test_flows_keep_their_names_if_another_is_removed(player: Player) -> None:
+    player.open(address({**SHORT, "flows": [{"scheme": "cubic"}, {"scheme": "reno"}, {"scheme": "bbr"}]}))
+    player.do("document.querySelector('[aria-label=\"remove flow flow0\"]').click()")
+    player.until("ccarena.state().digest && ccarena.state().flows.length === 2")
+    assert player.state()["flows"] == ["flow1", "flow2"] and player.message() == ""
+
+
+def test_steps_of_replaced_runs_do_not_keep_orders_waiting(player: Player) -> None:
+    long = {**SHORT, "duration_s": 900, "links": [{"service": {"type": "constant", "rate_mbps": 200}}]}
+    source = (
+        "{ const Own = Worker; window.Worker = class extends Own { constructor(a) { super(a); window.own = this; } }; }"
+    )
+    script = player.browser.call("Page.addScriptToEvaluateOnNewDocument", source=source)
+    player.open(address(SHORT))
+    player.browser.call("Page.removeScriptToEvaluateOnNewDocument", **script)
+    player.do(
+        f"""
+        window.steps = 0; window.answered = false;
+        own.addEventListener('message', ({{data}}) => {{
+          const last = data.id === 1024;
+          if (data.kind === 'opened' && last) own.postMessage({{kind: 'read', id: -9e6, text: 'links: [1]'}});
+          if (data.kind === 'update' && last && !answered) steps++;
+          if (data.id === -9e6) answered = true;
+        }});
+        const scenario = JSON.stringify({json.dumps(long)});
+        const order = {{kind: 'run', scenario, files: new Map(), packets: 0, whole: false}};
+        for (let id = 1000; id < 1025; id++) own.postMessage({{...order, id}});
+        """
+    )
+    player.until("answered")
+    assert player.browser.evaluate("steps") <= 4
+
+
 def test_reduced_motion_shows_the_end(player: Player) -> None:
     player.browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": "reduce"}])
     try:
@@ -356,6 +401,36 @@ def test_files_of_the_reader(player: Player, tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("links: [\n", "utf-8")
     player.give(tmp_path / "bad.yaml")
     player.until("message.innerText.includes('bad.yaml')")
+
+
+def test_files_that_a_link_does_not_hold_are_asked_for(player: Player, tmp_path: Path) -> None:
+    (tmp_path / "mine.trace").write_text("".join(f"{at}\n" for at in range(1, 2000, 2)), "utf-8")
+    shutil.copy(shipped_policies()["acct-table"], tmp_path / "mine.safetensors")
+    traced = {**LINK, "service": {"type": "trace", "file": "mine.trace"}, "router": "acct"}
+    document = {**SHORT, "links": [LINK | {"name": "a"}, traced | {"name": "b"}]}
+    document["flows"] = [
+        {"name": "a", "scheme": "acct", "policy": "mine.safetensors"},
+        {"name": "b", "scheme": "cubic"},
+    ]
+    player.open(address(document), wait="!message.hidden")
+    assert player.message().startswith("this scenario needs mine.trace, mine.safetensors, which are not in this page: ")
+    player.give(tmp_path / "mine.trace")
+    player.until(
+        "message.innerText.includes('needs mine.safetensors, which is not') && message.innerText.includes('Nothing')"
+    )
+    player.give(tmp_path / "mine.trace", tmp_path / "mine.safetensors")
+    player.until("ccarena.state().digest")
+    # They are where the scenario names them.
+    assert player.state()["scenario"] == document and player.message() == ""
+
+
+def test_the_run_button_shows_how_much_is_simulated(player: Player) -> None:
+    long = {**SHORT, "duration_s": 600, "links": [{"service": {"type": "constant", "rate_mbps": 500}}]}
+    share = "parseInt(run.style.getPropertyValue('--simulated'))"
+    player.open(address(long), wait=f"{share} > 0 && {share} < 100 && run.title === `simulated: ${{{share}}} %`")
+    player.click("cancel")
+    player.open(address(SHORT))
+    player.until(f"{share} === 0 && run.title === ''")
 
 
 def test_the_command_puts_a_scenario_and_its_files_into_the_page(player: Player, tmp_path: Path) -> None:

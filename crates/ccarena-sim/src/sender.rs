@@ -250,6 +250,12 @@ impl Sender {
         sender
     }
 
+    /// Returns whether its packets are of L4S (RFC 9331).
+    #[must_use]
+    pub fn sends_l4s(&self) -> bool {
+        self.options.ecn == Ecn::Ect1
+    }
+
     /// The controller.
     pub fn controller(&mut self) -> &mut dyn Controller {
         self.controller.as_mut()

@@ -18,7 +18,7 @@ use crate::run::{Given, Options, Progress, Run, check as faults};
 use crate::{Problem, document};
 
 /// The version of these functions, which `engine.ts` compares with its own.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 #[derive(Default)]
 struct State {
@@ -148,7 +148,7 @@ pub extern "C" fn registry() -> u32 {
     answer(|_| Ok(catalogue::all()))
 }
 
-/// Opens a run of the scenario in the inputs; the answer is its number. A `seed` that is no number leaves the scenario's.
+/// Opens a run of the scenario in the inputs; the answer is its number, and which flows send L4S packets. A `seed` that is no number leaves the scenario's.
 #[unsafe(no_mangle)]
 pub extern "C" fn open(seed: f64, packets: u32) -> u32 {
     answer(|state| {
@@ -156,9 +156,10 @@ pub extern "C" fn open(seed: f64, packets: u32) -> u32 {
         let seed = (!seed.is_nan()).then_some(seed as u64);
         let run = Run::open(&text, given, Options { seed, packets: packets != 0 })?;
         let number = state.next;
+        let answer = json!({"number": number, "l4s": run.l4s()});
         state.next += 1;
         state.runs.insert(number, run);
-        Ok(json!(number))
+        Ok(answer)
     })
 }
 

@@ -128,6 +128,12 @@ impl Run {
         Progress { now_s: now.as_secs_f64(), done: now.0 >= self.scenario.duration.0, packets: self.sim.data_packets() }
     }
 
+    /// Returns which flows send L4S packets, which a DualPI2 keeps in a queue of their own (RFC 9332).
+    #[must_use]
+    pub fn l4s(&self) -> Vec<bool> {
+        self.sim.flows().iter().map(|flow| flow.sender.sends_l4s()).collect()
+    }
+
     /// Returns the series so far.
     #[must_use]
     pub fn series(&self) -> Vec<Column<'_>> {

@@ -172,6 +172,8 @@ export class Composer {
     if (list.length < 2) return [];
     const button = element("button", { type: "button", "aria-label": `remove ${what}` }, ["Remove"]);
     button.addEventListener("click", () => {
+      // The others keep the names that they have by their places, or one could get a name that another was given.
+      naming(this.scenario);
       list.splice(index, 1);
       this.reshape();
     });
@@ -300,7 +302,10 @@ export class Composer {
     const fields: HTMLElement[] = [
       field("Scheme", this.select(schemes.map((entry) => entry.name), String(flow.scheme), (chosen) => {
         const next = registry.schemes.find((entry) => entry.name === chosen)!;
-        if (flow.name === flow.scheme) flow.name = chosen;
+        // A flow that is named after its scheme stays so; a name stands once in a scenario.
+        if (flow.name !== undefined && [String(flow.scheme), `${String(flow.scheme)} ${/\d+$/.exec(flow.name)?.[0]}`].includes(flow.name)) {
+          flow.name = unique(this.scenario.flows.filter((other) => other !== flow).map(nameOf), chosen);
+        }
         flow.scheme = chosen;
         for (const key of ["params", "policy", "weight", "requirement", "changes", "rules"]) delete flow[key];
         if (next.weight_above !== null) flow["weight"] = 1;
@@ -401,9 +406,6 @@ export class Composer {
       });
       return made;
     };
-    const unique = (names: string[], stem: string): string => {
-      for (let number = names.length; ; number++) if (!names.includes(`${stem}${number}`)) return `${stem}${number}`;
-    };
     return element("fieldset", {}, [
       element("legend", {}, [element("span", { class: "name" }, ["Run"])]),
       element("div", { class: "fields" }, [
@@ -414,17 +416,35 @@ export class Composer {
         button("+ flow", () => {
           const last = scenario.flows[scenario.flows.length - 1]!;
           const names = scenario.flows.map((flow, index) => nameOf(flow, index));
-          scenario.flows.push({ ...copy(last), name: unique(names, "flow"), scheme: typeof last.scheme === "string" ? last.scheme : "cubic" });
+          scenario.flows.push({ ...copy(last), name: numbered(names, "flow"), scheme: typeof last.scheme === "string" ? last.scheme : "cubic" });
         }, () => scenario.links.length + scenario.flows.length - 1),
         button("+ link", () => {
           const names = scenario.links.map(linkName);
           // Names become part of the document once there are several links, since paths need them.
           scenario.links.forEach((link, index) => (link.name = names[index]!));
-          scenario.links.push({ ...copy(scenario.links[scenario.links.length - 1]!), name: unique(names, "link") });
+          scenario.links.push({ ...copy(scenario.links[scenario.links.length - 1]!), name: numbered(names, "link") });
         }, () => scenario.links.length - 1),
       ]),
     ]);
   }
+}
+
+/** Returns a name of a stem and a number that none of `names` is. */
+function numbered(names: string[], stem: string): string {
+  for (let number = names.length; ; number++) if (!names.includes(`${stem}${number}`)) return `${stem}${number}`;
+}
+
+/** Returns a name, with a number behind it if it is one of `names`. */
+function unique(names: string[], name: string): string {
+  for (let number = 1; ; number++) {
+    const found = number === 1 ? name : `${name} ${number}`;
+    if (!names.includes(found)) return found;
+  }
+}
+
+/** Writes the names of flows that have theirs by their places into the document. */
+function naming(scenario: Scenario): void {
+  scenario.flows.forEach((flow, index) => (flow.name = nameOf(flow, index)));
 }
 
 /** Reads a number as it is written; returns a sentence that says how to write it if it is none. */

@@ -99,7 +99,7 @@ export interface Options {
 }
 
 /** The version of `exports.rs` that this file speaks to. */
-const VERSION = 2;
+const VERSION = 3;
 
 /** A memory that has grown so far could not grow further. */
 const FULL_BYTES = 2 ** 31;
@@ -192,8 +192,8 @@ export class Engine {
       throw new EngineError({ path: "seed", message: `seed: got ${seed}; expected a whole number from 0` });
     }
     this.#give(scenario, files);
-    const number = this.call<number>((exports) => exports.open(seed ?? Number.NaN, packets ? 1 : 0));
-    return new Run(this, number, this.#generation);
+    const { number, l4s } = this.call<{ number: number; l4s: boolean[] }>((exports) => exports.open(seed ?? Number.NaN, packets ? 1 : 0));
+    return new Run(this, number, l4s, this.#generation);
   }
 
   /** Calls the module and returns its answer. For `Run`. */
@@ -284,8 +284,8 @@ export class Run {
   readonly #number: number;
   readonly #generation: number;
 
-  /** Use `Engine.open`. */
-  constructor(engine: Engine, number: number, generation: number) {
+  /** Use `Engine.open`. `l4s` says which flows send L4S packets. */
+  constructor(engine: Engine, number: number, readonly l4s: boolean[], generation: number) {
     this.#engine = engine;
     this.#number = number;
     this.#generation = generation;

@@ -184,6 +184,8 @@ class Page {
   }
 
   private written = "-";
+  /** Counts scenarios that were packed for the address. */
+  private writing = 0;
   private address(hash: string): void {
     this.written = hash;
     try {
@@ -194,9 +196,11 @@ class Page {
   }
 
   private async writeAddress(): Promise<void> {
-    const from = this.from;
+    const { from, written } = this;
+    const number = ++this.writing;
     const packed = await document_.packed(this.scenario);
-    this.address(`s=${packed}${from ? `~${from.name}` : ""}`);
+    // A later change may have written its own meanwhile, as the choice of an experiment does.
+    if (number === this.writing && written === this.written) this.address(`s=${packed}${from ? `~${from.name}` : ""}`);
   }
 
   /** The form changed the scenario. */
@@ -282,7 +286,8 @@ class Page {
         this.coming = null;
         this.failed = true;
         if (!begun) this.clear();
-        this.say(fault);
+        this.dirty = true;
+        this.say(this.explained(fault, this.scenario, this.files));
       },
     });
   }
@@ -311,6 +316,11 @@ class Page {
     const same = this.recording.flowNames.join() === this.coming!.flowNames.join() && this.recording.linkNames.join() === this.coming!.linkNames.join() && this.timeS > 0;
     this.recording = this.coming!;
     this.coming = null;
+    this.dress(same);
+  }
+
+  /** Shapes pictures and charts for the recording; those of the same flows and links keep what they show. */
+  private dress(same = false): void {
     const opened = this.opened!;
     this.paths = opened.paths;
     this.cover(null);
@@ -318,6 +328,7 @@ class Page {
       name, room: opened.rooms[index]!, varies: !["constant", "steps"].includes(String(this.scenario.links[index]?.service?.["type"])), flows: opened.paths.flatMap((path, flow) => (path.includes(index) ? [flow] : [])),
       from: beside(opened, index, -1), to: beside(opened, index, 1),
       apart: apart(String(this.scenario.links[index]?.queue?.["type"])),
+      l4s: this.scenario.links[index]?.queue?.["type"] === "dualpi2" ? new Set(opened.l4s.flatMap((low, flow) => (low ? [flow] : []))) : null,
       // A table of conditions has delays of its own, which the form does not know.
       delayMs: (timeS) => (this.scenario.links[index]?.["conditions"] === undefined ? document_.at(this.scenario.links[index]?.["delay_ms"], "delay_ms", timeS, 10) : NaN),
     }));
@@ -358,6 +369,7 @@ class Page {
     this.playing = false;
     this.coming = this.opened = null;
     $("cancel").hidden = true;
+    this.dirty = true;
     this.say("Cancelled. What was simulated so far stays here; Run begins again.", "neutral");
   }
 
@@ -419,6 +431,7 @@ class Page {
     scrub.value = String(Math.round((this.timeS / this.durationS) * 1000));
     scrub.setAttribute("aria-valuetext", `${this.timeS.toFixed(1)} seconds of ${this.durationS}`);
     $("run").textContent = this.playing ? "Pause" : this.timeS >= this.durationS ? "Run again" : "Run";
+    this.showProgress();
     if (now - this.lastShares > 120 || !this.playing) {
       this.lastShares = now;
       this.showShares();
@@ -428,6 +441,15 @@ class Page {
       this.lastWords = now;
       this.showWords();
     }
+  }
+
+  /** Shows on the button how much of the run is simulated. */
+  private showProgress(): void {
+    const { done, nowS } = this.coming ?? this.recording;
+    const simulating = !$("cancel").hidden && !done;
+    const share = simulating ? Math.floor((100 * nowS) / this.durationS) : 0;
+    $("run").style.setProperty("--simulated", `${share}%`);
+    $("run").title = simulating ? `simulated: ${share} %` : "";
   }
 
   private play(): void {
@@ -462,7 +484,7 @@ class Page {
     }
     const said = what instanceof Error ? what.message : String(what);
     // A page has no environment variables.
-    const message = said.replace(/no file of this name was given.*/s, "this file is not in the page: drop it here again, together with its scenario").replace(/, or set CCARENA_LIMITS=\S+ to allow \d+ times the default/, ", or run it with the command, where CCARENA_LIMITS allows more");
+    const message = said.replace(/, or set CCARENA_LIMITS=\S+ to allow \d+ times the default/, ", or run it with the command, where CCARENA_LIMITS allows more");
     const dismiss = element("button", "Dismiss");
     dismiss.addEventListener("click", () => (place.hidden = true));
     place.className = `callout ${kind}`;
@@ -781,9 +803,16 @@ class Page {
         }
       }
       const next = scenario ?? copy(this.scenario);
-      if (!scenario) for (name of added) this.use(name, next, files);
+      // A file that the scenario names has its place.
+      const named = document_.filesOf(next);
+      const others = scenario ? [] : added.filter((one) => !named.includes(one));
+      for (name of others) this.use(name, next, files);
       name = scenario ? opened : added.join(", ");
-      await reader.check(JSON.stringify(next), files);
+      try {
+        await reader.check(JSON.stringify(next), files);
+      } catch (error) {
+        throw this.explained(error as Fault, next, files);
+      }
       this.files = files;
       if (scenario) {
         this.take(scenario, null);
@@ -792,7 +821,8 @@ class Page {
       } else if (added.length > 0) {
         this.scenario = next;
         this.composer?.show(this.scenario);
-        this.edited();
+        if (others.length > 0) this.edited();
+        else this.start();
       }
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error);
@@ -800,6 +830,14 @@ class Page {
     } finally {
       reader.stop();
     }
+  }
+
+  /** Returns a fault; of a file that is not in the page, one that says which files are not, and what to do. */
+  private explained(fault: Fault, scenario: Scenario, files: Map<string, Uint8Array>): Fault {
+    const names = document_.filesOf(scenario).filter((name) => !files.has(name));
+    if (names.length === 0 || !/no file of this name was given/.test(fault.message)) return fault;
+    const them = names.length > 1 ? "them" : "it";
+    return new Fault(`this scenario needs ${names.join(", ")}, which ${names.length > 1 ? "are" : "is"} not in this page: a link holds no files, and a page forgets those that were dropped on it when it is loaded again. Drop ${them} here${names.length > 1 ? ", all at once" : ""}; "ccarena play scenario.yaml" writes a page that keeps ${them}`);
   }
 
   /** Puts a loaded file where it belongs: a policy decides for the flows of its scheme, a trace drives the first link. */
@@ -936,9 +974,7 @@ class Page {
   private recolour(): void {
     forget();
     if (this.recording.flowNames.length === 0) return;
-    this.coming = this.recording;
-    if (this.opened) this.swap();
-    this.coming = null;
+    if (this.opened && !this.coming) this.dress();
     this.showLegend();
     this.composer?.show(this.scenario);
     delete this.shares.dataset["for"];
@@ -995,7 +1031,6 @@ function beside({ paths, links }: Opened, link: number, step: -1 | 1): string {
 
 /** Returns which queues a discipline keeps apart, in words. */
 function apart(discipline: string): string {
-  if (discipline === "dualpi2") return "two queues in one picture, in order of arrival";
   return /^(s?fq|cake|drr|wfq)/.test(discipline) ? "a queue per flow, in order of arrival" : "";
 }
 

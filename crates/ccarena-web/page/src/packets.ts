@@ -17,6 +17,8 @@ export interface Row {
   varies: boolean;
   /** Queues that the discipline keeps apart, in words; empty if packets wait in one queue. */
   apart: string;
+  /** Flows whose packets wait in the low-latency queue of a DualPI2 (RFC 9332); null if the discipline is another. */
+  l4s: ReadonlySet<number> | null;
   /** Names of the links before and after it on a flow's path; empty if there is none. */
   from: string;
   to: string;
@@ -41,6 +43,8 @@ const APART = 9;
 const CROSSING_S = 0.9;
 /** Longest time that the last picture may lie before the end, s: what waits at the end has not left, and is in no log. */
 const MOST_BACK_S = 1;
+/** Part of the tank that the low-latency queue has: it is short, or its senders would be marked. */
+const L4S_PART = 0.4;
 /** Most drops that are drawn at once. */
 const MOST_DROPS = 14;
 const MOST_ROWS = 3;
@@ -132,18 +136,26 @@ export class PacketPicture {
     const ms = (value: number): string => `${value.toFixed(value < 10 ? 1 : 0)} ms`;
     const many = here.waiting.length + here.unknown;
     const packets = `${many} packet${many === 1 ? "" : "s"}`;
+    // Mean wait of packets that have left in the last while.
+    const wait = (counts: (flow: number) => boolean): string => {
+      let sum = 0;
+      let count = 0;
+      for (let i = here.gone - 1; i >= 0 && departure.values[i]! > here.timeS - 0.2; i--) {
+        if (!counts(of.values[i]!)) continue;
+        sum += waitMs(i);
+        count++;
+      }
+      return count > 0 ? ms(sum / count) : "";
+    };
+    const { l4s } = row;
+    if (l4s) {
+      const low = here.waiting.filter((i) => l4s.has(of.values[i]!)).length;
+      const queues = [["L4S", low, wait((flow) => l4s.has(flow))], ["classic", many - low, wait((flow) => !l4s.has(flow))]] as const;
+      return queues.map(([name, count, waited]) => [`${name} ${count}`, waited].filter(Boolean).join(" · ")).join(", ");
+    }
     if (row.apart !== "" && row.flows.length <= 3) {
-      const waits = row.flows.map((flow) => {
-        let sum = 0;
-        let count = 0;
-        for (let i = here.gone - 1; i >= 0 && departure.values[i]! > here.timeS - 0.2; i--) {
-          if (of.values[i] !== flow) continue;
-          sum += waitMs(i);
-          count++;
-        }
-        return count > 0 ? `${recording.flowNames[flow]} ${ms(sum / count)}` : "";
-      });
-      return [packets, waits.filter(Boolean).join(", ")].filter(Boolean).join(" · ");
+      const waits = row.flows.map((flow) => [recording.flowNames[flow], wait((other) => other === flow)] as const);
+      return [packets, waits.filter(([, waited]) => waited !== "").map((words) => words.join(" ")).join(", ")].filter(Boolean).join(" · ");
     }
     if (many === 0) return `${packets} · 0 ms`;
     if (row.apart !== "" || here.unknown > 0 || here.waiting.length === 0) return packets;
@@ -179,6 +191,14 @@ export class PacketPicture {
     c.roundRect(tank.x, tank.y, tank.w, tank.h, 5);
     c.fill();
     c.stroke();
+    // The queues in the tank, from the top.
+    const upper = row.l4s ? Math.round(tank.h * L4S_PART) : 0;
+    if (upper > 0) {
+      c.beginPath();
+      c.moveTo(tank.x, tank.y + upper + 0.5);
+      c.lineTo(tank.x + tank.w, tank.y + upper + 0.5);
+      c.stroke();
+    }
     c.fillStyle = colours.raised;
     c.beginPath();
     c.roundRect(wireFrom, middle - 8, wireTo - wireFrom, 16, 8);
@@ -230,26 +250,31 @@ export class PacketPicture {
 
     const room = this.room(recording, row, index, inTank.length);
     const shown = Math.min(room, 1400);
-    let cell = Math.max(3, Math.min(small ? 11 : 15, Math.floor(Math.sqrt((tank.w * tank.h * 0.96) / shown))));
+    const lower = tank.h - upper;
+    let cell = Math.max(3, Math.min(small ? 11 : 15, Math.floor(Math.sqrt((tank.w * lower * 0.96) / shown))));
     const fit = (length: number): number => Math.max(1, Math.floor((length - 4) / cell));
-    while (cell > 3 && fit(tank.h) * fit(tank.w) < shown) cell--;
-    const high = fit(tank.h);
+    while (cell > 3 && fit(lower) * fit(tank.w) < shown) cell--;
     const wide = fit(tank.w);
-    const per = Math.max(1, Math.ceil(room / (high * wide)));
+    const per = Math.max(1, Math.ceil(room / (fit(lower) * wide)));
     const side = cell - (cell > 4 ? 1.5 : 1);
-    for (let number = 0; number < inTank.length; number += per) {
-      const slot = number / per;
-      const column = Math.floor(slot / high);
-      if (column >= wide) break;
-      box(of.values[inTank[number]!]!, tank.x + tank.w - 2 - (column + 1) * cell, tank.y + tank.h - 2 - ((slot % high) + 1) * cell, side);
-    }
+    // Places packets of a queue whose bottom is at `bottom`, from the link backwards.
+    const pile = (from: number, to: number, height: number, bottom: number, place: (number: number, x: number, y: number) => void): void => {
+      const high = fit(height);
+      for (let number = from; number < to; number += per) {
+        const slot = Math.floor(number / per);
+        const column = Math.floor(slot / high);
+        if (column >= wide) break;
+        place(number, tank.x + tank.w - 2 - (column + 1) * cell, bottom - 2 - ((slot % high) + 1) * cell);
+      }
+    };
+    const isLow = (i: number): boolean => row.l4s?.has(of.values[i]!) ?? false;
+    const bottom = tank.y + tank.h;
+    const low = inTank.filter(isLow);
+    const others = low.length > 0 ? inTank.filter((i) => !isLow(i)) : inTank;
+    pile(0, low.length, upper, tank.y + upper, (number, x, y) => box(of.values[low[number]!]!, x, y, side));
+    pile(0, others.length, lower, bottom, (number, x, y) => box(of.values[others[number]!]!, x, y, side));
     c.fillStyle = row.flows.length === 1 ? flowColour(row.flows[0]!) : colours.muted;
-    for (let number = inTank.length; number < inTank.length + unknown; number += per) {
-      const slot = Math.floor(number / per);
-      const column = Math.floor(slot / high);
-      if (column >= wide) break;
-      c.fillRect(tank.x + tank.w - 2 - (column + 1) * cell, tank.y + tank.h - 2 - ((slot % high) + 1) * cell, side, side);
-    }
+    pile(others.length, others.length + unknown, lower, bottom, (_, x, y) => c.fillRect(x, y, side, side));
     const skipIn = Math.max(1, Math.ceil((entering.length * APART) / (tank.x - 18)));
     for (const i of entering) {
       if (i % skipIn !== 0) continue;
@@ -302,8 +327,13 @@ export class PacketPicture {
     const above = tank.y - 7;
     const below = top + height - 7;
     const links = recording.links[index]!;
-    c.fillStyle = colours.ink;
     c.textAlign = "left";
+    if (upper > 0) {
+      c.fillStyle = colours.muted;
+      c.fillText("L4S", tank.x + 5, tank.y + 14);
+      c.fillText("classic", tank.x + 5, tank.y + upper + 15);
+    }
+    c.fillStyle = colours.ink;
     const title = this.rows.length > 1 ? (row.name.length > 16 ? `${row.name.slice(0, 15)}…` : row.name) : "Queue";
     c.fillText(`${title}: ${this.words(recording, row, index, here)}`, narrow ? 8 : tank.x, above);
     c.fillStyle = colours.muted;

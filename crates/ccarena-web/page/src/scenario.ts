@@ -66,6 +66,21 @@ export function outline(value: unknown): Scenario | string {
   return value as Scenario;
 }
 
+/** Returns the names of the files that a scenario needs: traces, tables of conditions and policies. */
+export function filesOf(scenario: Scenario): string[] {
+  const found = new Set<string>();
+  const visit = (value: Json | undefined): void => {
+    if (Array.isArray(value)) value.forEach(visit);
+    else if (isMapping(value)) {
+      if (typeof value["file"] === "string") found.add(value["file"]);
+      Object.values(value).forEach(visit);
+    }
+  };
+  scenario.links.forEach(visit);
+  for (const { policy } of scenario.flows) if (typeof policy === "string" && policy !== "none") found.add(policy);
+  return [...found];
+}
+
 export const copy = <T>(value: T): T => structuredClone(value);
 
 export const nameOf = (flow: Flow, index: number): string => (flow.name ? String(flow.name) : `flow${index}`);

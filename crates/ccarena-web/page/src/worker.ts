@@ -17,7 +17,7 @@ export type News =
   | { kind: "loaded"; registry: string }
   | { kind: "failed"; id: number | null; message: string; path?: string | undefined }
   | { kind: "read"; id: number; document: unknown }
-  | { kind: "opened"; id: number; flows: string[]; links: string[]; paths: number[][]; baseRttsMs: number[]; rooms: number[]; packets: boolean; estimate: number; durationS: number }
+  | { kind: "opened"; id: number; flows: string[]; links: string[]; paths: number[][]; baseRttsMs: number[]; rooms: number[]; l4s: boolean[]; packets: boolean; estimate: number; durationS: number }
   | { kind: "update"; id: number; update: Update }
   | { kind: "finished"; id: number; result: string; digest: string; tookMs: number; figures?: Figures };
 
@@ -36,9 +36,13 @@ const STEP_MS = 24;
 const post = (news: News, moved: Transferable[] = []): void => (self as unknown as Worker).postMessage(news, moved);
 let engine: Engine | null = null;
 let current: { id: number; run: Run } | null = null;
+/** Takes turns with orders: a step of a run asks for the next one. A step that a replaced run has asked for must not be one of the
+ * new run, or every change of a scenario would leave one more step between two orders. */
 const pause = new MessageChannel();
 let goOn: (() => void) | null = null;
-pause.port1.onmessage = () => goOn?.();
+pause.port1.onmessage = (event: MessageEvent<number>) => {
+  if (event.data === current?.id) goOn?.();
+};
 
 self.onmessage = (event: MessageEvent<Order>) => {
   void obey(event.data);
@@ -95,7 +99,7 @@ function start(engine: Engine, order: Order & { kind: "run" }): void {
   const rooms = whole.links.map((link) => link.queue?.packets ?? Math.ceil((link.queue?.bytes ?? 0) / 1500));
   const flows = whole.flows.map((flow) => flow.name);
   const baseRttsMs = whole.flows.map((flow) => flow.base_rtt_ms);
-  post({ kind: "opened", id: order.id, flows, links, paths, baseRttsMs, rooms, packets, estimate: whole.estimate.packets, durationS: whole.duration_s });
+  post({ kind: "opened", id: order.id, flows, links, paths, baseRttsMs, rooms, l4s: run.l4s, packets, estimate: whole.estimate.packets, durationS: whole.duration_s });
   const sent = new Sent(run, packets);
   const kept = order.whole ? new Recording(flows, links) : null;
   let stepS = Math.max(whole.duration_s / 2000, 0.001);
@@ -112,7 +116,7 @@ function start(engine: Engine, order: Order & { kind: "run" }): void {
       const took = performance.now() - from;
       stepS = Math.min(Math.max(stepS * Math.min(Math.max(STEP_MS / Math.max(took, 0.1), 0.3), 2), 1e-4), whole.duration_s);
       if (!progress.done) {
-        pause.port2.postMessage(null);
+        pause.port2.postMessage(order.id);
         return;
       }
       const result = run.result();
@@ -126,7 +130,7 @@ function start(engine: Engine, order: Order & { kind: "run" }): void {
       post({ kind: "failed", id: order.id, message: fault.message ?? String(error), path: fault.path });
     }
   };
-  pause.port2.postMessage(null);
+  pause.port2.postMessage(order.id);
 }
 
 /** What of a run was sent already. */
