@@ -16,8 +16,8 @@ WIDTHS: dict[str, float] = {"column": 3.33, "page": 7.0}
 """Widths in inches: one column, and the text, of ACM's and IEEE's two-column formats."""
 FORMATS = (".pdf", ".svg", ".png")
 INKS = {
-    **{"blue": "#0072b2", "vermilion": "#d55e00", "green": "#009e73", "purple": "#c0568f", "orange": "#d28a00"},
-    **{"sky": "#3a9fd8", "wine": "#882255", "teal": "#2b9485", "olive": "#80802a"},
+    **{"blue": "#0072b2", "vermilion": "#d55e00", "green": "#009e73", "purple": "#c0568f", "orange": "#bd7700"},
+    **{"sky": "#2a8fc9", "wine": "#882255", "teal": "#2b9485", "olive": "#5d6b12"},
 }
 """Colours of the light theme of pages."""
 CAPACITY = "#dcdcdc"

@@ -49,6 +49,16 @@ def test_a_state_is_readable_on_every_ground_in_both_themes(state: State) -> Non
             assert (bright + 0.05) / (dark + 0.05) >= 4.5, f"{state} on {ground} (WCAG 2.2, 1.4.3)"
 
 
+@pytest.mark.parametrize(
+    "name", ["blue", "vermilion", "green", "purple", "orange", "sky", "wine", "teal", "olive", "yellow"]
+)
+def test_a_line_is_visible_on_every_ground_in_both_themes(name: str) -> None:
+    for ground in ("surface", "paper", "raised"):
+        for line, paper in zip(colours(name), colours(ground), strict=True):
+            bright, dark = sorted((luminance(line), luminance(paper)), reverse=True)
+            assert (bright + 0.05) / (dark + 0.05) >= 3, f"{name} on {ground} (WCAG 2.2, 1.4.11)"
+
+
 @pytest.mark.parametrize("state", COLOURED)
 def test_a_state_has_its_colour(state: State) -> None:
     for colour in colours(state):
