@@ -33,6 +33,7 @@ GROUPS = {
     "bridge": "Kernel bridge",
     "kernel": "Policies inside the kernel",
     "quic": "QUIC",
+    "web": "In the browser",
     "fidelity": "Fidelity",
     "learned": "Learned controllers",
     "papers": "Papers",

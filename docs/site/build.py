@@ -72,7 +72,7 @@ def runs_of(name: str) -> str:
         return ""
     drawn = Drawn()
     found = Runnable(kept).html(drawn) + files_of(drawn)
-    return f"## Run it here\n\n{again.LEAD}\n\n```{{raw}} html\n{found}\n```\n"
+    return f"## Run it here\n\n{again.LEAD} {_STORED.format(name=name)}\n\n```{{raw}} html\n{found}\n```\n"
 
 
 def linked(text: str, here: Path) -> str:
@@ -106,6 +106,13 @@ def navigation(index: str, folder: Path) -> str:
     return "\n\n".join(["", *parts]) + "\n"
 
 
+# docs/reproduction.json holds values of claims, not rows of runs.
+_STORED = (
+    "Its figures are of one run. The values above are medians of seeds, many of them over several cells, so there "
+)
+_STORED += (
+    "are none to compare with. The page that `ccarena reproduce {name}` writes compares each run with its own figures."
+)
 _HEAD = "```{{toctree}}\n:hidden:\n:caption: {}\n"
 
 
