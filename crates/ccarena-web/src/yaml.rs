@@ -45,6 +45,9 @@ fn refused<T>(problem: impl Into<String>, at: Mark) -> Result<T> {
 /// With line, column and reason.
 pub fn parse(text: &str) -> Result<Value> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if let Some(fault) = tag_before_a_comma(text) {
+        return Err(fault);
+    }
     // The parser would panic where the text ends in a block without a line break. With one, the value has that, too.
     let is_cut = !text.is_empty() && !text.ends_with(['\n', '\r']);
     let padded = if is_cut { format!("{text}\n") } else { text.into() };
@@ -72,6 +75,41 @@ pub fn parse(text: &str) -> Result<Value> {
         EventData::StreamEnd => Ok(value),
         _ => refused("a second document; expected one", after.start_mark),
     }
+}
+
+/// Refuses a tag that a comma follows at once, at which the parser would panic.
+///
+/// What stands in quotes or in a comment may look like one, and is refused, too: to know which is which takes a parser.
+fn tag_before_a_comma(text: &str) -> Option<Fault> {
+    let begins = |before: Option<char>| before.is_none_or(|c| c.is_whitespace() || "[]{},:?\"'".contains(c));
+    // The next end of a word and of a URI: kept, so that each part of the text is looked at once.
+    let (mut word, mut uri) = (0, 0);
+    for (at, _) in text.match_indices('!') {
+        let (before, tag) = text.split_at(at);
+        if !begins(before.chars().next_back()) {
+            continue;
+        }
+        let end = if tag.starts_with("!<") {
+            if uri <= at {
+                uri = tag.find('>').map_or(text.len(), |end| at + end + 1);
+            }
+            uri
+        } else {
+            if word <= at {
+                let ends = |c: char| c.is_whitespace() || c == ',';
+                word = tag.find(ends).map_or(text.len(), |end| at + end);
+            }
+            word
+        };
+        if text[end..].starts_with(',') {
+            let column = before.chars().rev().take_while(|c| *c != '\n').count() as u64 + 1;
+            let shown: String = text[at..end].chars().take(40).collect();
+            let problem =
+                format!("the tag '{shown}'; leave tags (!...) out, or put a space before the comma if it is a text");
+            return Some(Fault { place: Some((before.matches('\n').count() as u64 + 1, column)), problem });
+        }
+    }
+    None
 }
 
 /// End of a text.
@@ -390,6 +428,8 @@ mod tests {
             ("a: 1\na: 2", ", line 2, column 1: not valid YAML: the key \"a\" is there twice"),
             ("1: 2", "the key 1 is not text"),
             ("a: !!str 1", "the tag 'tag:yaml.org,2002:str'; leave tags (!...) out"),
+            ("{!)33X,X;XX\rAA\r", ", line 1, column 2: not valid YAML: the tag '!)33X'; leave tags (!...) out"),
+            ("a: 1\nb: [c, !<d,e>,f]", ", line 2, column 8: not valid YAML: the tag '!<d,e>'"),
             ("a: *b", "the alias *b has no anchor before it"),
             ("a: &b [*b]", "the alias *b stands within its own value"),
             ("[&a 1, &a 2]", "the anchor &a is there twice"),
