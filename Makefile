@@ -237,14 +237,20 @@ library:  ## Build libccarena for C, static and shared, with headers and a pkg-c
 	@ls dist/libccarena-*.tar.gz
 
 COUNTS := build/guided/counts.profdata
+# Of the toolchain itself: others do not read its counts. On macOS the wheel is built without.
+CAN_COUNT = $(shell [ "$$(uname -s)" = Linux ] && [ -x "$$(rustc --print target-libdir)/../bin/llvm-profdata" ] && echo 1)
+# Empty or 0 builds the plain wheel, in less than half of the time.
+GUIDED ?= $(CAN_COUNT)
+COUNTED = $(filter-out 0,$(GUIDED))
 # On Linux, `auditwheel repair` names the oldest C library that the wheel runs with, and copies in what else it needs: nothing.
-wheel: can-build $(CORE) $(call WITH,wheel)  ## Build the wheel that runs without Rust, into dist/ (docs/install.md; GUIDED=1: a faster one)
-	$(if $(GUIDED),$(BIN)/python -m bench.guided record $(COUNTS))
+wheel: can-build $(CORE) $(call WITH,wheel)  ## Build the wheel that runs without Rust, into dist/ (docs/install.md; GUIDED=0: sooner, and slower)
+	@[ -n '$(COUNTED)' ] || echo 'NOT GUIDED by a profile: the simulator will be slower. To guide it, on Linux: rustup component add llvm-tools'
+	$(if $(COUNTED),$(BIN)/python -m bench.guided record $(COUNTS))
 	@[ -e ccarena/play/assets/engine.wasm ] || echo 'NOT PACKED: the simulator for web pages, which is not built: make web'
 	rm -rf build/wheel dist/*.whl
 	$(INSTALL_LIBRARY) shared
-	$(if $(GUIDED),RUSTFLAGS=-Cprofile-use=$(abspath $(COUNTS))) $(BIN)/python setup.py --quiet bdist_wheel --dist-dir build/wheel
-	$(if $(GUIDED),$(BIN)/python -m bench.guided compare build/wheel/*.whl)
+	$(if $(COUNTED),RUSTFLAGS=-Cprofile-use=$(abspath $(COUNTS))) $(BIN)/python setup.py --quiet bdist_wheel --dist-dir build/wheel
+	$(if $(COUNTED),$(BIN)/python -m bench.guided compare build/wheel/*.whl)
 	@mkdir -p dist
 	if [ "$$(uname -s)" = Linux ]; then PATH=$(abspath $(BIN)):$$PATH auditwheel repair --wheel-dir dist build/wheel/*.whl; \
 	else cp build/wheel/*.whl dist/; fi

@@ -3,7 +3,7 @@
     python -m bench.guided record build/guided/counts.profdata     # builds it with counters, runs it, merges the counts
     python -m bench.guided compare dist/ccarena-*.whl               # against the extension in ccarena/
 
-`make wheel GUIDED=1` does both. `compare` fails where results differ by a byte, and says how the times compare.
+`make wheel` does both where it can. `compare` fails where results differ by a byte, and says how the times compare.
 `llvm-profdata` is part of Rust's toolchain: `rustup component add llvm-tools`.
 """
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bench import growth
 from bench.simulator import GROWTH
+from ccarena import __version__
 from ccarena.core.files import write_atomically
 from ccarena.core.measurements import FILE, GROUPS, Entry, Source, Target, load
 from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError, did_you_mean
@@ -25,8 +26,10 @@ the figures: `make bench` (as root with the emulator and the kernel bridge), `ma
 - **[N]** refers to [command, version, date and machine](#where-the-figures-come-from) at the end of the page.
 - **Target** is the project's own goal; a figure in bold misses it.
 - **Ratio** compares two figures of the same run. Absolute speeds depend on the machine.
+- **†** marks figures of an earlier version than this one. The code that they measure may have changed since.
 """
-MARK = re.compile(r"<!-- measured:(\S+?)(:ratio)? -->.*?<!-- /measured -->", flags=re.S)
+STALE = "†"
+MARK = re.compile(r"<!-- measured:(\S+?)(:ratio|:machine)? -->.*?<!-- /measured -->", flags=re.S)
 
 
 def main() -> int:
@@ -73,19 +76,24 @@ def marked(root: Path) -> list[Path]:
 def filled(text: str, entries: Sequence[Entry], where: str) -> str:
     """Returns `text`, the page `where`, with the entry's figure in each `<!-- measured:NAME -->...<!-- /measured -->`.
 
-    `NAME:ratio` stands for its ratio. Raises ConfigError for a name that is not measured.
+    `NAME:ratio` stands for its ratio, and `NAME:machine` for the processor that it was measured on. Raises ConfigError
+    for a name that is not measured.
     """
     known = {entry.name: entry for entry in entries}
 
     def figure(match: re.Match[str]) -> str:
-        name, ratio = match.group(1), match.group(2)
+        name, part = match.group(1), match.group(2)
         entry = known.get(name)
         if entry is None:
             raise ConfigError(f"{where}: no measurement {name!r}{did_you_mean(name, known)}")
-        if ratio and entry.ratio is None:
-            raise ConfigError(f"{where}: the measurement {name!r} has no ratio")
-        shown = f"{number_text(entry.ratio.value)} ×" if ratio and entry.ratio else value_text(entry)
-        return f"<!-- measured:{name}{ratio or ''} -->{shown}<!-- /measured -->"
+        shown = value_text(entry)
+        if part == ":ratio":
+            if entry.ratio is None:
+                raise ConfigError(f"{where}: the measurement {name!r} has no ratio")
+            shown = f"{number_text(entry.ratio.value)} ×"
+        elif part == ":machine":
+            shown = str(entry.source.machine.get("cpu", "unknown machine"))
+        return f"<!-- measured:{name}{part or ''} -->{shown}<!-- /measured -->"
 
     return MARK.sub(figure, text)
 
@@ -114,7 +122,7 @@ def _plain(rows: Sequence[Entry], number: dict[str, int]) -> str:
             if row.ratio.target is not None:
                 ratio += f" (target {_target(row.ratio.target)})"
                 ratio = ratio if row.ratio.target.met(row.ratio.value) else f"**{ratio}**"
-        cells = [row.what, _marked(row), _target(row.target, row.unit), ratio, f"[{number[_source_line(row.source)]}]"]
+        cells = [row.what, _marked(row), _target(row.target, row.unit), ratio, _reference(row.source, number)]
         lines.append(f"| {' | '.join(map(_cell, cells))} |")
     return "\n".join(lines) + "\n"
 
@@ -131,8 +139,14 @@ def _by_case(rows: Sequence[Entry], number: dict[str, int]) -> str:
         cells = [what, *([targets[0] if targets else ""] if with_targets else [])]
         cells += [_marked(of[case]) if case in of else "" for case in cases]
         lines.append(f"| {' | '.join(map(_cell, cells))} |")
-    sources = sorted({number[_source_line(row.source)] for row in rows})
-    return "\n".join([*lines, "", f"Measured by {', '.join(f'[{one}]' for one in sources)}."]) + "\n"
+    sources = {number[_source_line(row.source)]: _reference(row.source, number) for row in rows}
+    return "\n".join([*lines, "", f"Measured by {', '.join(sources[one] for one in sorted(sources))}."]) + "\n"
+
+
+def _reference(source: Source, number: dict[str, int]) -> str:
+    """Returns the number of a source, marked if it is of an earlier version."""
+    of_this = source.version.partition("+")[0] == __version__
+    return f"[{number[_source_line(source)]}]{'' if of_this else STALE}"
 
 
 def _marked(row: Entry) -> str:

@@ -22,7 +22,7 @@ from ccarena.errors import CcarenaError
 
 GROWTH = "How the cost of a packet on a link grows"
 SCHEMES = "One flow of each scheme, 100 Mbit/s, 20 ms, 1 BDP of buffer, one core"
-GUIDED = "The same, profile-guided as `make wheel GUIDED=1` builds it: what targets judge"
+GUIDED = "The same, profile-guided as `make wheel` builds it: what targets judge"
 EXAMPLE = ("--package", "ccarena-sim", "--example", "packets")
 
 

@@ -3,7 +3,7 @@
 Arrays that a method fills must be C-contiguous and of the stated type and shape; nothing is converted or copied.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any
 
@@ -190,6 +190,40 @@ def one_rtt_late(
     later (`ccarena.eval.heldout.oracle`). Slots serve `served_most` bytes at most; of that it hears `known`. What is
     sent is a fluid, or whole packets of `packet_bytes` above 0."""
 
+def percentiles(values: NDArray[np.float64], shares: Sequence[float]) -> list[float]:
+    """For each share q, the element at index floor(q n) of the n sorted values; NaN if there are none."""
+
+def rows_by_flow(flow: NDArray[np.uint32]) -> NDArray[np.int64]:
+    """Rows in the order of their flows, those of one flow in their own order."""
+
+def signal_spans(
+    arrival_ns: NDArray[np.int64],
+    departure_ns: NDArray[np.int64],
+    pauses_after_ns: int | None,
+    gone_ns: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Least signal delay and number of milliseconds between two arrivals (`ccarena.eval.measure.signal_delay`)."""
+
+def signal_delay_percentile(
+    arrival_ns: NDArray[np.int64],
+    departure_ns: NDArray[np.int64],
+    pauses_after_ns: int | None,
+    gone_ns: NDArray[np.int64],
+    q: float,
+) -> float:
+    """Of the milliseconds of `signal_spans`, as `percentiles`; NaN of none."""
+
+def delays_ms(
+    arrival_ns: NDArray[np.int64],
+    departure_ns: NDArray[np.int64],
+    sending_ns: NDArray[np.uint32] | None,
+    further_ms: float,
+) -> NDArray[np.float64]:
+    """Time from arrival to departure of each packet, less its own sending if given, plus `further_ms`."""
+
+def percentile_of_spans(low: NDArray[np.int64], count: NDArray[np.int64], q: float) -> float:
+    """The same of low, low + 1, ... low + count - 1 of every span, as `percentiles`; NaN of none."""
+
 def read_trace(path: str | PathLike[str]) -> NDArray[np.uint32]:
     """Delivery opportunities in ms, `[n]`. Raises TraceError, naming file and line."""
 
@@ -217,6 +251,11 @@ def base_delay_ms(model: str, seed: int) -> float:
 
 def link_models() -> list[dict[str, Any]]:
     """The link models: name, family, summary, source, the table they were fitted to, mean and delay."""
+
+def reward(
+    name: str, columns: Sequence[NDArray[np.float32]], coefficients: Sequence[float], actions: Sequence[float] = ()
+) -> NDArray[np.float32]:
+    """Rewards `[n]` of n intervals from the columns that the reward reads. Raises ValueError if there is none."""
 
 class Policy:
     """A trained policy, with inference in float32 by the same code as in the simulator. Raises PolicyError."""

@@ -14,31 +14,12 @@ are unscaled here; learners scale them.
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 from numpy.typing import NDArray
 
-from ccarena.acct.zones import Zone
+from ccarena import _core
 from ccarena.envs.rewards import Columns
 from ccarena.policies.spec import Spec
-
-
-def burstiness(
-    alpha: NDArray[np.floating], previous_alpha: NDArray[np.floating], actions: tuple[float, ...]
-) -> NDArray[np.float64]:
-    """Returns B of each interval, between 0 and a tenth per action; arguments are values of α.
-
-    Between actions w is linear: the scheme's `initial_alpha` need not be one.
-    """
-    values, scaled = _scaled(actions)
-    return np.abs(np.interp(alpha, values, scaled) - np.interp(previous_alpha, values, scaled))
-
-
-@cache
-def _scaled(actions: tuple[float, ...]) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
-    """Returns the actions and their w; cached, because rewards are computed at every step."""
-    return np.asarray(actions, np.float64), 1.0 + 0.1 * np.arange(len(actions))
 
 
 def acct(
@@ -48,9 +29,5 @@ def acct(
     A is α, L the lost packets, B a tenth of the steps between this action and the last, and D the queueing delay over
     the budget.
     """
-    # A plain number: NumPy takes four times as long to compare an array with a member of an enumeration.
-    zone, alpha = report.zone, report.alpha
-    hold = float(spec.actions[-1] + 1) - alpha - zeta * burstiness(alpha, report.previous_alpha, spec.actions)
-    hold -= beta * report.delay_ratio * (zone == Zone.BLUE.value)
-    out = np.where(zone == Zone.GREEN.value, alpha, hold) - omega * report.lost_packets
-    return out.astype(np.float32, copy=False)
+    columns = [report.zone, report.alpha, report.previous_alpha, report.delay_ratio, report.lost_packets]
+    return _core.reward("acct", columns, [omega, zeta, beta], spec.actions)

@@ -94,13 +94,17 @@ def as_pandas(columns: Mapping[str, Any]) -> pd.DataFrame:
         import pandas as pd
     except ImportError as error:
         raise MissingDependencyError.for_extra("pandas", "frames", "a data frame") from error
-    coded = {
-        name: pd.Categorical.from_codes(column.codes, pd.Index(list(column.names)))
-        if isinstance(column, Coded)
-        else column
-        for name, column in columns.items()
-    }
-    return pd.DataFrame(coded, copy=False)
+
+    def made(column: Any) -> Any:
+        if isinstance(column, Coded):
+            return pd.Categorical.from_codes(column.codes, pd.Index(list(column.names)))
+        if column.dtype.kind != "U":
+            return column
+        # Texts follow in long stretches of the same, each of which is converted once.
+        starts = np.flatnonzero(np.append(True, column[1:] != column[:-1]))[: column.size]
+        return pd.Series(column[starts]).array.repeat(np.diff(starts, append=column.size))
+
+    return pd.DataFrame({name: made(column) for name, column in columns.items()}, copy=False)
 
 
 def as_polars(columns: Columns) -> pl.DataFrame:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ccarena import _core
 from ccarena.envs.rewards import Columns
 
 
@@ -23,11 +24,6 @@ def hyvar(report: Columns, epsilon: float = 5.0, lately: float = 0.0, inference_
     thr and loss are rates, RTT is the mean, and thr_max the flow's highest throughput, with `lately` = 1 of the last 10
     to 15 s.
     """
-    useful = report.throughput_mbps - epsilon * report.loss_mbps
     highest = report.throughput_lately_mbps if lately >= 0.5 else report.throughput_max_mbps
-    best = highest * report.rtt_ms
-    power = useful * report.rtt_min_ms
-    reward = np.divide(power, best, out=np.zeros_like(power), where=best > 0)
-    if inference_ms > 0:
-        reward -= inference_ms / np.maximum(report.interval_ms, 1.0)
-    return reward.astype(np.float32, copy=False)
+    times = [report.rtt_ms, report.rtt_min_ms, report.interval_ms]
+    return _core.reward("hyvar", [report.throughput_mbps, report.loss_mbps, highest, *times], [epsilon, inference_ms])

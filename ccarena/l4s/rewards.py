@@ -11,14 +11,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ccarena import _core
 from ccarena.envs.rewards import Columns
-
-LEAST_MBPS = 1e-3
 
 
 def l4s(report: Columns, privileged: Columns, delay_ms: float = 10.0) -> NDArray[np.float32]:
     """Returns (min(rate, share) / max(rate, share)) D / (D + queueing delay), `[N]`, with D = `delay_ms`."""
-    rate = np.maximum(privileged.own_mbps, LEAST_MBPS)
-    share = np.maximum(privileged.fair_share_mbps, LEAST_MBPS)
-    near = np.minimum(rate, share) / np.maximum(rate, share)
-    return (near * delay_ms / (delay_ms + report.queueing_delay_ms)).astype(np.float32, copy=False)
+    columns = [privileged.own_mbps, privileged.fair_share_mbps, report.queueing_delay_ms]
+    return _core.reward("l4s", columns, [delay_ms])

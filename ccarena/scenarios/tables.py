@@ -226,7 +226,7 @@ def _link_packets(runs: Iterable[Run]) -> Columns:
                 )
             log = PacketLog.from_arrays(link["log"])
             times = {"arrival_ns": log.arrival_ns, "departure_ns": log.departure_ns}
-            rest = {"serialisation_ns": log.serialisation_ns, "bytes": log.bytes}
+            rest = {name: getattr(log, name).astype(np.int64) for name in ("serialisation_ns", "bytes")}
             head = {**_head(run, len(log), link=link["name"]), "flow": names[log.flow]}
             tables.append({**head, **times, **rest, "queueing_delay_ms": queueing_delay_ms(log)})
     return join(tables)
@@ -239,10 +239,11 @@ def _summary(runs: Sequence[Run]) -> Columns:
     keys = dict.fromkeys(("scenario", *axes, "backend", "flow", "scheme", "link"))
     for row in known:
         groups.setdefault(tuple(row[key] for key in keys), []).append(row)
+    figures = {name: FIGURES[name] for name in FIGURES if any(name in mine[0] for mine in groups.values())}
     rows = []
     for group, mine in groups.items():
         head = dict(zip(keys, group, strict=True))
-        for figure, about in FIGURES.items():
+        for figure, about in figures.items():
             interval = confidence_interval([row.get(figure, math.nan) for row in mine])
             if interval.n:
                 values = {"mean": interval.mean, "low": interval.low, "high": interval.high, "n": interval.n}

@@ -9,6 +9,7 @@ import pytest
 
 from bench import growth, page, simulator
 from bench.sheet import Sheet
+from ccarena import __version__
 from ccarena.core.measurements import FILE, Entry, Ratio, Source, Target, load, machine, merge
 from ccarena.errors import ConfigError
 
@@ -59,16 +60,19 @@ def test_the_page_shows_targets_ratios_and_cases() -> None:
     cases = [entry("t/1", 0.5, table="T", case="one"), entry("t/2", "text", table="T", case="two")]
     cases = [Entry(**{**vars(one), "what": "both"}) for one in cases]
     text = page.page([entry("a", 9.0, unit="s", target=Target(at_most=8)), entry("b", ratio=Ratio(2, "c")), *cases])
-    assert "| what a is | **9 s** | ≤ 8 s |  | [1] |" in text
-    assert "| what b is | 1 |  | 2 × c | [1] |" in text
+    assert "| what a is | **9 s** | ≤ 8 s |  | [1]† |" in text  # of version 0.1.0
+    assert "| what b is | 1 |  | 2 × c | [1]† |" in text
     assert "|  | one | two |\n|---|---|---|\n| both | 0.5 | text |" in text
     assert "1. `make bench`; version 0.1.0, 2026-01-02; A CPU, 2 cores, Linux 6.18\n" in text
+    own = Source("make bench", f"{__version__}+1234567", "2026-01-02")
+    assert "| what a is | 9 |  |  | [1] |" in page.page([Entry("a", "simulator", "what a is", 9.0, own)])
 
 
 def test_marks_are_filled_and_unknown_ones_refused() -> None:
     entries = [entry("a/b", 12345.0, unit="x/s", ratio=Ratio(0.881, "c"))]
     text = "<!-- measured:a/b -->?<!-- /measured --> and <!-- measured:a/b:ratio --><!-- /measured -->"
-    assert re.sub("<.*?>", "", page.filled(text, entries, "a.md")) == "12,300 x/s and 0.881 ×"
+    text += " on <!-- measured:a/b:machine --><!-- /measured -->"
+    assert re.sub("<.*?>", "", page.filled(text, entries, "a.md")) == "12,300 x/s and 0.881 × on A CPU"
     with pytest.raises(ConfigError, match=r"a.md: no measurement 'a/c'; did you mean"):
         page.filled("<!-- measured:a/c --><!-- /measured -->", entries, "a.md")
 

@@ -16,6 +16,7 @@ pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: ccarena
 
 import ccarena
 from ccarena import _core
+from ccarena.core.columns import as_pandas
 from ccarena.errors import ConfigError, MissingDependencyError, PolicyError, ScenarioError, TraceError
 from ccarena.eval.measure.record import PACKETS
 from ccarena.eval.measure.table import FIGURES
@@ -84,6 +85,15 @@ def test_tables_are_data_frames(results: Results) -> None:
     assert len(results.packets()) == len(results.columns("packets")["bytes"])
     with pytest.raises(ConfigError, match='"flows" or "links"'):
         results.series("flow")  # type: ignore[arg-type]
+
+
+def test_texts_in_data_frames_are_those_of_the_columns(results: Results) -> None:
+    pandas = pytest.importorskip("pandas")
+    for name in ("flows", "flow_series", "summary"):
+        columns = results.columns(name)
+        pandas.testing.assert_frame_equal(as_pandas(columns), pandas.DataFrame(columns))
+        nothing = {key: values[:0] for key, values in columns.items()}
+        assert list(as_pandas(nothing).columns) == list(columns) and as_pandas(nothing).empty
 
 
 def test_tables_are_polars_frames(results: Results) -> None:

@@ -32,6 +32,8 @@ def losses_of_flow(
     """Returns `loss_shares` of one flow in (from, to] on its path: `way` are the packets of its links."""
 
     def count(times_ns: Ints) -> int:
+        if math.isinf(from_s) and math.isinf(to_s):
+            return times_ns.size
         return int(np.count_nonzero((times_ns > from_s * 1e9) & (times_ns <= to_s * 1e9)))
 
     dropped, lost, policed, damaged = ([count(link.gone_ns(kind, flow)) for link in way] for kind in GONE)

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ccarena import _core
+
 __all__ = ["LinkPackets", "PacketLog", "link_packets"]
 
 Ints = NDArray[np.int64]
@@ -22,7 +24,10 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class PacketLog:
-    """Packets that one link delivered, in departure order: equally long arrays of int64.
+    """Packets that one link delivered, in departure order: equally long arrays.
+
+    `arrival_ns` and `departure_ns` are int64. The others are int64 or, as the simulator writes them, uint32, whose
+    differences would wrap.
 
     `arrival_ns`, `departure_ns`: entering the queue, last bit sent. `flow`: index of the flow. `bytes`: IP bytes.
     `serialisation_ns`: own transmission time, 0 on a trace-driven link.
@@ -36,11 +41,7 @@ class PacketLog:
 
     @classmethod
     def from_arrays(cls, log: Mapping[str, ArrayLike]) -> PacketLog:
-        """Builds a log from the simulator's `links[i]["log"]`, whose arrays are unsigned: differences of those would
-        wrap.
-
-        If they have 64 bits, the log is a view of them.
-        """
+        """Builds a log from the simulator's `links[i]["log"]`, of whose arrays it is a view."""
         return cls(**{name: _signed(np.asarray(log[name])) for name in cls.__dataclass_fields__})
 
     def __len__(self) -> int:
@@ -51,9 +52,13 @@ class PacketLog:
         mine = self.flow == flow
         return self if mine.all() else self.where(mine)
 
-    def where(self, chosen: NDArray[np.bool_] | Ints) -> PacketLog:
-        """Returns only the packets that are `chosen`, by a mask or by their rows."""
-        return PacketLog(**{name: getattr(self, name)[chosen] for name in self.__dataclass_fields__})
+    def where(self, chosen: NDArray[np.bool_]) -> PacketLog:
+        """Returns only the packets that are `chosen`."""
+        return self.rows(np.flatnonzero(chosen))
+
+    def rows(self, rows: Ints) -> PacketLog:
+        """Returns only the packets in these rows."""
+        return PacketLog(**{name: getattr(self, name).take(rows) for name in self.__dataclass_fields__})
 
     def left_within(self, from_s: float, to_s: float) -> PacketLog:
         """Returns only the packets that left the link in (from, to]."""
@@ -61,7 +66,9 @@ class PacketLog:
 
 
 def _signed(array: NDArray[Any]) -> Ints:
-    return array.view(np.int64) if array.dtype == np.uint64 else array.astype(np.int64)
+    if array.dtype == np.uint32:
+        return array
+    return array.view(np.int64) if array.dtype == np.uint64 else array.astype(np.int64, copy=False)
 
 
 GONE = ("drops", "losses", "policed", "corrupted")
@@ -74,12 +81,15 @@ class LinkPackets:
     def __init__(self, record: Mapping[str, Any]) -> None:
         self.log = PacketLog.from_arrays(record["log"])
         self._log_rows = _ByFlow(self.log.flow)
+        self._of_flow: dict[int, PacketLog] = {}
         self._gone = {kind: record.get(kind) or {"time_ns": (), "flow": ()} for kind in GONE}
 
     def of_flow(self, flow: int) -> PacketLog:
         """Returns the packets of one flow that the link delivered."""
-        rows = self._log_rows.of(flow)
-        return self.log if rows.size == len(self.log) else self.log.where(rows)
+        if flow not in self._of_flow:
+            rows = self._log_rows.of(flow)
+            self._of_flow[flow] = self.log if rows.size == len(self.log) else self.log.rows(rows)
+        return self._of_flow[flow]
 
     def gone_ns(self, kind: str, flow: int) -> Ints:
         """Returns when packets of one flow went, by a `kind` of GONE."""
@@ -94,11 +104,11 @@ class _ByFlow:
     """The rows of each flow, in order."""
 
     def __init__(self, flow: NDArray[Any]) -> None:
-        self._order = np.argsort(flow, kind="stable")
+        self._order = _core.rows_by_flow(np.ascontiguousarray(flow, dtype=np.uint32))
         self._sorted = flow[self._order]
 
     def of(self, flow: int) -> Ints:
-        low, high = np.searchsorted(self._sorted, [flow, flow + 1])
+        low, high = (self._sorted.searchsorted(edge) for edge in (flow, flow + 1))
         return self._order[low:high]
 
 

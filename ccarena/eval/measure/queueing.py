@@ -11,11 +11,13 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from ccarena import _core
 from ccarena.eval.measure.packet_log import PacketLog
 
 __all__ = [
     "bin_queueing_delay_ms",
     "cdf",
+    "one_way_delay_ms",
     "queue_cdf",
     "queueing_delay_ms",
     "share_within_delay",
@@ -29,7 +31,13 @@ Ints = NDArray[np.int64]
 
 def queueing_delay_ms(log: PacketLog) -> Floats:
     """Returns each packet's queueing delay, in log order: departure - arrival - own serialisation."""
-    return (log.departure_ns - log.arrival_ns - log.serialisation_ns) / 1e6
+    sending_ns = np.ascontiguousarray(log.serialisation_ns, dtype=np.uint32)
+    return _core.delays_ms(log.arrival_ns, log.departure_ns, sending_ns, 0.0)
+
+
+def one_way_delay_ms(log: PacketLog, propagation_ms: float) -> Floats:
+    """Returns each packet's time from the queue's entry to the link's far end, in log order."""
+    return _core.delays_ms(log.arrival_ns, log.departure_ns, None, propagation_ms)
 
 
 def share_within_delay(log: PacketLog, budget_ms: float, start_s: float, end_s: float) -> float:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ccarena import _core
 from ccarena.eval.measure.packet_log import PacketLog
 
 __all__ = [
@@ -33,7 +34,7 @@ def signal_delay_ms(log: PacketLog, pauses_after_ms: float = math.inf, gone_ns: 
     the base RTT. The time between two arrivals is left out if the second comes only after all packets before it are
     acknowledged. A packet that was dropped or lost (`gone_ns`) is outstanding until the next one arrives.
     """
-    low, count = _signal_spans(log, pauses_after_ms, gone_ns)
+    low, count = _core.signal_spans(*_signals(log, pauses_after_ms, gone_ns))
     before = np.repeat(np.cumsum(count) - count, count)
     return (np.repeat(low + count - 1, count) - (np.arange(before.size) - before)).astype(np.float64)
 
@@ -42,7 +43,7 @@ def signal_delay_percentile_ms(
     log: PacketLog, q: float, pauses_after_ms: float = math.inf, gone_ns: Ints | None = None
 ) -> float:
     """Returns `percentile` of `signal_delay_ms`, in memory for the packets and not for the milliseconds."""
-    return _percentile_of_spans(*_signal_spans(log, pauses_after_ms, gone_ns), q)
+    return _core.signal_delay_percentile(*_signals(log, pauses_after_ms, gone_ns), q)
 
 
 def signal_delay_to_end_ms(log: PacketLog, start_s: float, end_s: float) -> Floats:
@@ -60,38 +61,10 @@ def signal_delay_to_end_ms(log: PacketLog, start_s: float, end_s: float) -> Floa
     return (earliest - now).astype(np.float64)
 
 
-def _signal_spans(log: PacketLog, pauses_after_ms: float, gone_ns: Ints | None) -> tuple[Ints, Ints]:
-    """Returns (least delay, number of milliseconds) between two arrivals, where the delay falls by 1 ms per ms."""
-    if len(log) == 0:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    order = np.argsort(log.arrival_ns, kind="stable")
-    arrival_ns, departure_ns = log.arrival_ns[order], log.departure_ns[order]
-    at, first = np.unique(arrival_ns // 1_000_000, return_index=True)
-    earliest = np.minimum.reduceat(departure_ns // 1_000_000, first)
-    earliest = np.minimum.accumulate(earliest[::-1])[::-1]
-    count = np.diff(at, prepend=at[0] - 1)
-    if not math.isinf(pauses_after_ms):
-        acknowledged_ns = np.maximum.accumulate(departure_ns) + round(pauses_after_ms * 1e6)
-        gone = np.diff(np.searchsorted(np.sort(np.empty(0) if gone_ns is None else gone_ns), arrival_ns))
-        paused = (arrival_ns[1:] > acknowledged_ns[:-1]) & (gone == 0)
-        count[1:][paused[first[1:] - 1]] = 1
-    return earliest - at, count
-
-
-def _percentile_of_spans(low: Ints, count: Ints, q: float) -> float:
-    """Returns `percentile` of low, low + 1, ... low + count - 1 of every span."""
-    total = int(count.sum())
-    if total == 0:
-        return math.nan
-    wanted = min(int(q * total), total - 1) + 1
-    least, most = int(low.min()), int((low + count).max())
-    while least < most:
-        middle = (least + most) // 2
-        if np.clip(middle - low + 1, 0, count).sum() >= wanted:
-            most = middle
-        else:
-            least = middle + 1
-    return float(least)
+def _signals(log: PacketLog, pauses_after_ms: float, gone_ns: Ints | None) -> tuple[Ints, Ints, int | None, Ints]:
+    """Returns arrivals, departures, the time in ns after which the application pauses, and when packets went."""
+    pauses_after_ns = None if math.isinf(pauses_after_ms) else round(pauses_after_ms * 1e6)
+    return log.arrival_ns, log.departure_ns, pauses_after_ns, np.empty(0, np.int64) if gone_ns is None else gone_ns
 
 
 def omniscient_signal_delay_ms(
@@ -111,7 +84,8 @@ def omniscient_signal_delay_ms(
     # At every opportunity the delay is 0, and 1 ms more for each ms before it.
     at = np.unique(np.append(times[(times >= start) & (times <= end)], end))
     low = times[np.searchsorted(times, at)] - at
-    return _percentile_of_spans(low, np.diff(at, prepend=start - 1) if start <= end else np.zeros_like(at), q)
+    count = np.diff(at, prepend=start - 1) if start <= end else np.zeros_like(at)
+    return _core.percentile_of_spans(low, count, q)
 
 
 def power(throughput: float, signal_delay_p95: float) -> float:

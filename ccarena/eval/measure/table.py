@@ -6,6 +6,7 @@ two definitions differ, so do their names. Delays are of the queue alone unless 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import numpy as np
 from ccarena.eval.measure.applications import APPLICATIONS
 from ccarena.eval.measure.fairness import harm, jain_index, satisfaction
 from ccarena.eval.measure.loss import loss_shares, losses_of_flow
-from ccarena.eval.measure.queueing import cdf, queueing_delay_ms
+from ccarena.eval.measure.queueing import cdf, one_way_delay_ms, queueing_delay_ms
 from ccarena.eval.measure.queueing import share_within_delay as time_within_delay
 from ccarena.eval.measure.record import (
     COUNTERS,
@@ -32,7 +33,7 @@ from ccarena.eval.measure.record import (
     TRACE,
     Subject,
 )
-from ccarena.eval.measure.sample import percentile
+from ccarena.eval.measure.sample import percentile, percentiles
 from ccarena.eval.measure.signal_delay import (
     omniscient_signal_delay_ms,
     power,
@@ -86,9 +87,9 @@ def register(name: str, figure: Figure) -> None:
 def value(subject: Subject, name: str) -> Any:
     """Returns a figure of a flow or a link; NaN if something that it needs is not known."""
     figure = FIGURES[name]
-    if figure.function is None or not figure.needs <= subject.given:
-        return math.nan
     function = figure.function
+    if function is None or not figure.needs <= subject.given:
+        return math.nan
     if "run" in figure.of:  # the same for all flows on a link
         found = subject.record.once((name, subject.link), lambda: function(subject))
     else:
@@ -143,7 +144,7 @@ def _total(s: Subject, payload: bool) -> float:
 
 def _mean_queueing_delay(s: Subject) -> float:
     if PACKETS in s.given:
-        delay = s.once("queueing delays", lambda s: queueing_delay_ms(s.log))
+        delay = s.once("queueing delays", _of_packets)
         return float(delay.mean()) if delay.size else math.nan
     if s.flow is not None or SERIES not in s.given:
         return math.nan
@@ -153,7 +154,16 @@ def _mean_queueing_delay(s: Subject) -> float:
 
 
 def _queueing_delay(q: float) -> Callable[[Subject], float]:
-    return lambda s: percentile(s.once("queueing delays", lambda s: queueing_delay_ms(s.log)), q)
+    return lambda s: s.once("queueing delay percentiles", _queueing_delays)[q]
+
+
+def _queueing_delays(s: Subject) -> dict[float, float]:
+    shares = (0.50, 0.95, 0.99)
+    return dict(zip(shares, percentiles(s.once("queueing delays", _of_packets), shares), strict=True))
+
+
+def _of_packets(s: Subject) -> Any:
+    return queueing_delay_ms(s.log)
 
 
 def _worst_bin(s: Subject) -> float:
@@ -162,7 +172,7 @@ def _worst_bin(s: Subject) -> float:
 
 
 def _one_way_delays(s: Subject) -> Any:
-    return s.once("one-way delays", lambda s: (s.log.departure_ns - s.log.arrival_ns) / 1e6 + s.delay_ms)
+    return s.once("one-way delays", lambda s: one_way_delay_ms(s.log, s.delay_ms))
 
 
 def _mean_one_way_delay(s: Subject) -> float:
@@ -289,13 +299,27 @@ def _distances(s: Subject) -> dict[str, float]:
     if not all(math.isfinite(rate) for rate in rates) or not all(mbps > 0 for mbps in capacity.values()):
         return {}
     flows = s.record.entries
-    paths, demands = [flow["path"] for flow in flows], [flow["app"].get("rate_mbps") for flow in flows]
-    found = {"max-min": fairness.max_min_distance(rates, capacity, demands, paths)}
-    given = [flow["requirement"] for flow in flows]
-    if any(given):
-        requirements = [(r["min_mbps"], r["max_mbps"]) if r else None for r in given]
-        found["hrf"] = fairness.hrf_distance(rates, capacity, requirements, paths, demands=demands)
-    return found
+    fair = _fair_rates(
+        tuple(capacity.items()),
+        tuple(tuple(flow["path"]) for flow in flows),
+        tuple(flow["app"].get("rate_mbps") for flow in flows),
+        tuple((r["min_mbps"], r["max_mbps"]) if (r := flow["requirement"]) else None for flow in flows),
+    )
+    return {kind: fairness.distance(rates, optimum) for kind, optimum in fair.items()}
+
+
+@functools.lru_cache(maxsize=64)
+def _fair_rates(
+    capacity: tuple[tuple[str, float], ...],
+    paths: tuple[tuple[str, ...], ...],
+    demands: tuple[float | None, ...],
+    requirements: tuple[tuple[float, float] | None, ...],
+) -> dict[str, list[float]]:
+    """Returns the flows' max-min fair rates, and HRF's if any has a requirement; seeds of one scenario share them."""
+    fair = {"max-min": fairness.max_min_rates(dict(capacity), demands, paths)}
+    if any(requirements):
+        fair["hrf"] = fairness.hrf_rates(dict(capacity), requirements, paths, demands=demands)
+    return fair
 
 
 def _harm_to_delay(s: Subject) -> float:

@@ -16,8 +16,13 @@ Floats = NDArray[np.float64]
 
 def throughput_mbps(log: PacketLog, start_s: float, end_s: float) -> float:
     """Returns the rate of bytes that left the link in (start, end] (mahimahi: departed bits / duration)."""
-    left = (log.departure_ns > start_s * 1e9) & (log.departure_ns <= end_s * 1e9)
-    return float(log.bytes[left].sum()) * 8e-6 / (end_s - start_s) if end_s > start_s else math.nan
+    if end_s <= start_s:
+        return math.nan
+    # The least and the greatest are found sooner than those within.
+    at_ns, from_ns, to_ns = log.departure_ns, start_s * 1e9, end_s * 1e9
+    whole = len(log) > 0 and at_ns.min() > from_ns and at_ns.max() <= to_ns
+    left = log.bytes if whole else log.bytes[(at_ns > from_ns) & (at_ns <= to_ns)]
+    return float(left.sum()) * 8e-6 / (end_s - start_s)
 
 
 def utilisation(delivered_bytes: float, capacity_bytes: float) -> float:

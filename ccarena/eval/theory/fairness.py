@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike
 
 from ccarena.errors import ConfigError, did_you_mean
 
-__all__ = ["hrf_distance", "hrf_rates", "max_min_distance", "max_min_rates", "normalised_rates"]
+__all__ = ["distance", "hrf_distance", "hrf_rates", "max_min_distance", "max_min_rates", "normalised_rates"]
 
 Number: TypeAlias = float | int | Fraction
 # One bottleneck, or links by name.
@@ -105,7 +105,7 @@ def max_min_distance(
     It is 0 at the optimum and 1 if nothing is sent. If the total is right, half of it is the share of traffic that the
     wrong flow has.
     """
-    return _distance(_measured(rates, len(demands)), max_min_rates(capacity, demands, paths))
+    return distance(rates, max_min_rates(capacity, demands, paths))
 
 
 def hrf_distance(
@@ -118,8 +118,14 @@ def hrf_distance(
     cap: bool = False,
 ) -> float:
     """Returns sum |x - x*| / sum x*, where x* are the HRF rates; comparable with `max_min_distance`."""
-    optimum = hrf_rates(capacity, requirements, paths, demands=demands, cap=cap)
-    return _distance(_measured(rates, len(requirements)), optimum)
+    return distance(rates, hrf_rates(capacity, requirements, paths, demands=demands, cap=cap))
+
+
+def distance(rates: ArrayLike, optimum: Sequence[float]) -> float:
+    """Returns sum |x - x*| / sum x*, where x* is the optimum; NaN if its sum is 0. Raises ConfigError."""
+    total = math.fsum(optimum)
+    away = math.fsum(abs(x - best) for x, best in zip(_measured(rates, len(optimum)), optimum, strict=True))
+    return away / total if total > 0 else math.nan
 
 
 # A link's capacity and the flows that cross it.
@@ -259,9 +265,3 @@ def _measured(rates: ArrayLike, flows: int) -> list[float]:
     if x.shape != (flows,) or not np.isfinite(x).all() or (x < 0).any():
         raise ConfigError(f"rates must be {flows} finite numbers of at least 0, one per flow, got {rates!r}")
     return [float(rate) for rate in x]
-
-
-def _distance(rates: Sequence[float], optimum: Sequence[float]) -> float:
-    total = math.fsum(optimum)
-    away = math.fsum(abs(x - best) for x, best in zip(rates, optimum, strict=True))
-    return away / total if total > 0 else math.nan

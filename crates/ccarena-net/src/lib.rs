@@ -13,6 +13,7 @@ pub mod cellular;
 pub mod conditions;
 pub mod delays;
 pub mod ecn;
+pub mod figures;
 pub mod histogram;
 pub mod impairments;
 pub mod link;

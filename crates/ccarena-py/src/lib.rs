@@ -2,11 +2,13 @@
 
 mod documents;
 mod errors;
+mod figures;
 mod integer;
 mod learned;
 mod modules;
 mod own;
 mod policy;
+mod rewards;
 mod simulate;
 mod traces;
 mod trials;
@@ -22,8 +24,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     learned::register(module)?;
     modules::register(module)?;
     traces::register(module)?;
+    figures::register(module)?;
     policy::register(module)?;
     integer::register(module)?;
+    rewards::register(module)?;
     worlds::register(module)?;
     trials::register(module)
 }

@@ -3,7 +3,7 @@
 //! A world's state is its episode's number and the actions since the episode began: that is all a checkpoint needs,
 //! and replaying it restores the world exactly.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use ccarena_cc::action::MOST_NUMBERS;
 use ccarena_cc::policy::PolicyError;
@@ -16,6 +16,7 @@ use rayon::prelude::*;
 use crate::build::SimError;
 use crate::domain::Domain;
 use crate::files::Files;
+use crate::helpers::Helpers;
 use crate::privileged::{Before, PRIVILEGED};
 use crate::sim::{Sim, Stop};
 
@@ -355,6 +356,7 @@ pub struct StepOut<'a> {
 pub struct Worlds {
     worlds: Vec<World>,
     pool: rayon::ThreadPool,
+    helpers: Helpers,
     interface: Arc<Interface>,
     learners: usize,
 }
@@ -387,7 +389,7 @@ impl Worlds {
             return Err(WorldError::Learners { found: other.learners.len(), expected });
         }
         let interface = Arc::clone(worlds[0].interface());
-        Ok(Self { worlds, pool, interface, learners })
+        Ok(Self { worlds, pool, helpers: Helpers::new(threads)?, interface, learners })
     }
 
     /// Returns the learners' observation, report and actions.
@@ -465,8 +467,11 @@ impl Worlds {
         }
         let (width, report_width, learners) =
             (self.interface.observation_len, self.interface.report.len(), self.learners);
-        let Self { worlds, pool, .. } = self;
-        let mut privileged_rows = out.privileged.chunks_mut(PRIVILEGED.len() * learners);
+        let Self { worlds, helpers, .. } = self;
+        let privileged: Vec<&mut [f32]> = match out.privileged.len() {
+            0 => worlds.iter().map(|_| Default::default()).collect(),
+            _ => out.privileged.chunks_mut(PRIVILEGED.len() * learners).collect(),
+        };
         let rows = worlds
             .iter_mut()
             .zip(actions.chunks(learners * numbers))
@@ -474,12 +479,11 @@ impl Worlds {
             .zip(out.reports.chunks_mut(report_width * learners))
             .zip(out.truncated.chunks_mut(learners))
             .zip(out.final_observations.chunks_mut(width * learners))
-            .enumerate()
-            .map(|(index, row)| (index, row, privileged_rows.next().unwrap_or_default()));
-        shared_out(
-            pool,
+            .zip(privileged)
+            .enumerate();
+        helpers.share_out(
             rows,
-            |(index, (((((world, actions), observation), reports), truncated), finals), privileged)| {
+            |(index, ((((((world, actions), observation), reports), truncated), finals), privileged))| {
                 if held.get(index * learners).copied().unwrap_or_default() {
                     return Ok(());
                 }
@@ -558,32 +562,6 @@ fn action(interface: &Interface, numbers: &[f32]) -> Result<Action, ActionError>
     let mut values = [0.0; MOST_NUMBERS];
     values.iter_mut().zip(numbers).for_each(|(to, from)| *to = f64::from(*from));
     interface.action(&values[..numbers.len().min(MOST_NUMBERS)])
-}
-
-/// Does `work` for all `rows`, on the calling thread and all but one of the `pool`'s. To wake a thread may take as long as
-/// to step several worlds, and a step is done many times. Rows take unequal times, so each thread takes them one by one.
-fn shared_out<T>(
-    pool: &rayon::ThreadPool,
-    rows: impl ExactSizeIterator<Item = T> + Send,
-    work: impl Fn(T) -> Result<(), WorldError> + Sync,
-) -> Result<(), WorldError> {
-    let helpers = pool.current_num_threads().min(rows.len()).saturating_sub(1);
-    let (rows, failed) = (Mutex::new(rows), Mutex::new(None));
-    // A closure, so that the lock is open again while the row is worked on.
-    let next = || rows.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let share = || {
-        while let Some(row) = next() {
-            if let Err(error) = work(row) {
-                failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-                return;
-            }
-        }
-    };
-    pool.in_place_scope(|scope| {
-        (0..helpers).for_each(|_| scope.spawn(|_| share()));
-        share();
-    });
-    failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }
 
 fn truncated_state() -> WorldError {

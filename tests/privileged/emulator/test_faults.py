@@ -69,8 +69,8 @@ def test_a_bad_trace_is_named_with_its_line(shell: Shell, tmp_path: Path) -> Non
 
 def test_kill_9_leaves_nothing(shell: Shell, program: str) -> None:
     script = "sleep 1001 & (setsid sleep 1002 &); echo ready; exec sleep 1003"
-    # An inner shell with an option of its own has processes of its own.
-    line = [program, "delay", "5", program, "delay", "--lateness-bound=2", "5", "sh", "-c", script]
+    # An inner shell that is not on the outer one's line has processes of its own.
+    line = [program, "delay", "5", "sh", "-c", 'exec "$@"', "sh", program, "delay", "5", "sh", "-c", script]
     process = subprocess.Popen(line, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
     mine = descendants(process.pid)

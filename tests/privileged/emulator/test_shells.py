@@ -49,19 +49,40 @@ def test_shells_nest(shell: Shell, program: str, trace: Path, probe: list[str]) 
     assert done.stderr.count("valid") == 1
 
 
-def test_what_wants_something_of_its_own_nests(
-    shell: Shell, program: str, trace: Path, probe: list[str], tmp_path: Path
+# Prints how many processes of the emulator there are around the command.
+AROUND = """
+import os
+from pathlib import Path
+pid, found = os.getpid(), 0
+while pid > 1:
+    about = Path(f"/proc/{pid}/status").read_text()
+    found += about.startswith("Name:\\tccarena-link")
+    pid = int(about.split("PPid:")[1].split()[0])
+print(found)
+"""
+
+
+def test_one_process_serves_all_shells_whatever_their_options(
+    shell: Shell, program: str, trace: Path, tmp_path: Path
 ) -> None:
-    own = ["--summary=inner.json", trace, trace, "--", *probe]
-    done = shell("delay", 10, program, "loss", "uplink", 0, program, "link", *own)
-    assert done.returncode == 0, done.stderr
-    assert 20 <= float(done.stdout) < 40
-    assert re.search(r"^\[delay 10 ms\] \[loss up=0\] \d+ packets", done.stderr, re.M), done.stderr
-    assert re.search(r"^\[link\] \d+ packets", done.stderr, re.M), done.stderr
-    assert [link["name"] for link in json.loads((tmp_path / "inner.json").read_text())["links"]] == [
-        "Uplink",
-        "Downlink",
-    ]
+    command = ["--", sys.executable, "-c", AROUND]
+    plain = shell("delay", 10, program, "loss", "uplink", 0.5, program, "link", trace, trace, *command)
+    own = shell(
+        *("delay", "--summary=outer.json", 10),
+        *(program, "loss", "--seed=7", "--summary=middle.json", "--lateness-bound=5", "uplink", 0.5),
+        *(program, "link", "--summary=inner.json", "--timing=mahimahi", "--queue-memory-mb=9", trace, trace, *command),
+    )
+    assert (plain.returncode, own.returncode) == (0, 0), own.stderr
+    assert own.stdout == plain.stdout, "as many processes with options as without"
+    assert own.stderr.count("valid") == own.stderr.count("p99 bound 5 ms") == 1, own.stderr
+    outer, middle, inner = (
+        json.loads((tmp_path / f"{name}.json").read_text()) for name in ("outer", "middle", "inner")
+    )
+    assert (middle["seed"], outer["seed"]) == (7, inner["seed"])
+    assert (outer["shell"], middle["shell"]) == ("[delay 10 ms] [loss up=0.5] [link]", "[loss up=0.5] [link]")
+    assert outer["links"] == middle["links"], "a delay is no link"
+    assert [link["name"] for link in inner["links"]] == ["link Uplink", "link Downlink"]
+    assert [link["name"] for link in middle["links"]] == ["link Uplink", "loss Uplink", "link Downlink"]
 
 
 def far(*words: object) -> list[str]:
@@ -86,13 +107,11 @@ def test_a_far_command_is_reached_from_nested_shells(shell: Shell, program: str,
         # It is behind all of them.
         assert 40 <= float(done.stdout) < 55, words
         assert "far command" not in done.stderr
-    # Behind one alone, if the shells are not on one line or want something of their own: it says so.
-    apart = ("delay", 20, "sh", "-c", 'exec "$@"', "sh", program, "delay", server, 5)
-    for words in (apart, ("delay", 20, program, "delay", "--summary=s.json", server, 5)):
-        done = shell(*far(*words))
-        assert done.returncode == 0, done.stderr
-        assert 10 <= float(done.stdout) < 25, words
-        assert "crosses [delay 5 ms] alone. Give --far-command to the outermost shell" in done.stderr
+    # Behind one alone, if the shells are not on one line: it says so.
+    done = shell(*far("delay", 20, "sh", "-c", 'exec "$@"', "sh", program, "delay", server, 5))
+    assert done.returncode == 0, done.stderr
+    assert 10 <= float(done.stdout) < 25
+    assert "crosses [delay 5 ms] alone. Give --far-command to the outermost shell" in done.stderr
 
 
 def test_links_on_one_line_have_their_logs_and_their_order(
@@ -110,11 +129,11 @@ def test_links_on_one_line_have_their_logs_and_their_order(
 
 
 def test_six_levels_nest_and_the_seventh_is_refused(shell: Shell, program: str, probe: list[str]) -> None:
-    words: list[object] = []
-    for _ in range(6):
-        words += [program, "delay", "--lateness-bound=2", 1]
+    # Not on one line, where one process would serve them all.
+    level = [program, "delay", 1, "sh", "-c", 'exec "$@"', "sh"]
+    words = 6 * level
     assert 12 <= float(shell(*words[1:], *probe).stdout) < 40
-    done = shell(*words[1:], program, "delay", "--lateness-bound=2", 1, "true")
+    done = shell(*words[1:], *level, "true")
     assert done.returncode == 4
     assert "nested too deep" in done.stderr
 
@@ -172,12 +191,13 @@ def test_buffers_are_as_large_as_the_links_need(shell: Shell, program: str, tmp_
     small = "sysctl -qw net.ipv4.tcp_rmem='4096 131072 6291456' net.ipv4.tcp_wmem='4096 16384 4194304'; exec \"$@\""
     line = ["unshare", "--net", "sh", "-c", small, "sh", program, "delay", "30"]
     fast = [program, "link", "fast", "fast"]
-    for inner in ([*fast, "--", *show], [*fast[:2], "--lateness-bound=2", *fast[2:], "--", *show], show):
+    apart = ["sh", "-c", 'exec "$@"', "sh", *fast]
+    for inner in ([*fast, "--", *show], [*apart, "--", *show], show):
         done = subprocess.run([*line, *inner], capture_output=True, text=True, timeout=60, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert all(int(values.split()[2]) >= 4 * 7_400_000 for values in done.stdout.splitlines()), done.stdout
         told = "one TCP flow to or from this machine may be slower than the links: 999 Mbit/s over 60 ms" in done.stderr
-        assert told == ("--lateness-bound=2" not in inner and inner != show), done.stderr
+        assert told == (inner[0] == program), done.stderr
 
 
 def test_the_status_is_the_commands(shell: Shell) -> None:

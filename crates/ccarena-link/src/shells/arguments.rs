@@ -32,8 +32,36 @@ pub struct Request {
     pub shells: Vec<Shell>,
     /// Command that runs behind them; the user's shell if empty.
     pub command: Vec<OsString>,
-    /// Options of the run.
-    pub options: Options,
+    /// Options of each shell.
+    pub options: Vec<Options>,
+}
+
+impl Request {
+    /// Commands for the far end.
+    pub fn far_commands(&self) -> impl Iterator<Item = &OsString> {
+        self.options.iter().filter_map(|options| options.far_command.as_ref())
+    }
+
+    /// The run is invalid if more than 1 % of its packets are later than this: the least that a shell asks for.
+    pub fn lateness_bound(&self) -> Dur {
+        self.options.iter().filter_map(|options| options.lateness_bound).min().unwrap_or(Dur::from_millis(1))
+    }
+
+    /// The emulator, with the most memory that a shell asks for.
+    pub fn emulator(&self) -> Emulator {
+        let asked = self.options.iter().filter_map(|options| options.memory_bytes).max();
+        asked.map_or_else(Emulator::default, |memory_bytes| Emulator { memory_bytes })
+    }
+
+    /// Returns whether to say more.
+    pub fn verbose(&self) -> bool {
+        self.options.iter().any(|options| options.verbose)
+    }
+
+    /// Path of the socket through which the links are changed: only a scenario's have names.
+    pub fn control(&self) -> Option<&Path> {
+        self.options.iter().find_map(|options| options.control.as_deref())
+    }
 }
 
 /// Shell between the two ends.
@@ -97,13 +125,13 @@ pub enum OnOff {
     Turns(Outages),
 }
 
-/// Options of all shells.
-#[derive(Clone, Debug, PartialEq)]
+/// Options of a shell.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Options {
     /// Command at the far end, run by `sh -c`.
     pub far_command: Option<OsString>,
     /// The run is invalid if more than 1 % of its packets are later than this.
-    pub lateness_bound: Dur,
+    pub lateness_bound: Option<Dur>,
     /// Path of the result as JSON.
     pub summary: Option<PathBuf>,
     /// Path of the socket through which the links are changed.
@@ -112,28 +140,12 @@ pub struct Options {
     pub seed: Option<u64>,
     /// Packets pass as mahimahi's shells let them: when the process wakes, which sleeps in whole milliseconds.
     pub wakes: bool,
-    /// Emulator of the links.
-    pub emulator: Emulator,
+    /// Memory per direction for packets that wait.
+    pub memory_bytes: Option<usize>,
     /// Say more.
     pub verbose: bool,
     /// Run mahimahi's own shell instead, with these arguments.
     pub mahimahi: Option<Vec<OsString>>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            far_command: None,
-            lateness_bound: Dur::from_millis(1),
-            summary: None,
-            control: None,
-            seed: None,
-            wakes: false,
-            emulator: Emulator::default(),
-            verbose: false,
-            mahimahi: None,
-        }
-    }
 }
 
 /// A command line that cannot be followed.
@@ -241,15 +253,15 @@ pub fn read(name: &str, program: &str, words: &[OsString]) -> Result<Request, Ar
     let mut request = read_one(name, program, words)?;
     while let Some(inner) = inner(&request) {
         request.shells.extend(inner.shells);
+        request.options.extend(inner.options);
         request.command = inner.command;
-        request.options.far_command = request.options.far_command.or(inner.options.far_command);
     }
     Ok(request)
 }
 
-/// The shell that the command of `request` is, if one process can be both: it must want nothing of its own for its command
-/// or its report. One process has one far end, behind all its shells, and a far command of either is there. A line that is
-/// wrong is left to the process that it would be.
+/// The shell that the command of `request` is, if one process can be both: neither is a scenario or mahimahi's own. One
+/// process has one far end, behind all its shells, and the far commands of all are there. A line that is wrong is left to
+/// the process that it would be.
 fn inner(request: &Request) -> Option<Request> {
     let (program, rest) = request.command.split_first()?;
     let program = Path::new(program).file_name()?.to_str()?;
@@ -265,11 +277,10 @@ fn inner(request: &Request) -> Option<Request> {
         return None;
     }
     let inner = read_one(name, program, words).ok()?;
-    let whole = |shells: &[Shell]| shells.iter().any(|shell| matches!(shell, Shell::Emulate(_)));
-    let far_command = inner.options.far_command.clone().filter(|_| request.options.far_command.is_none());
-    let plain = inner.options == Options { wakes: request.options.wakes, far_command, ..Options::default() };
-    let one = plain && request.options.mahimahi.is_none() && !whole(&request.shells) && !whole(&inner.shells);
-    one.then_some(inner)
+    let whole = |request: &Request| request.shells.iter().any(|shell| matches!(shell, Shell::Emulate(_)));
+    let foreign = |request: &Request| request.options.iter().any(|options| options.mahimahi.is_some());
+    let apart = |request: &Request| whole(request) || foreign(request);
+    (!apart(request) && !apart(&inner)).then_some(inner)
 }
 
 fn read_one(name: &str, program: &str, words: &[OsString]) -> Result<Request, ArgumentError> {
@@ -299,16 +310,16 @@ fn request(form: &Form, line: Line) -> Result<Request, String> {
     let options = Options {
         far_command: line.get("far-command").map(Into::into),
         lateness_bound: match line.number::<f64>("lateness-bound", "milliseconds above 0")? {
-            None => Dur::from_millis(1),
-            Some(ms) if ms > 0.0 && ms <= 1e6 => Dur((ms * 1e6) as u64),
+            None => None,
+            Some(ms) if ms > 0.0 && ms <= 1e6 => Some(Dur((ms * 1e6) as u64)),
             Some(ms) => return Err(format!("--lateness-bound is {ms}; expected milliseconds above 0")),
         },
         summary: line.path("summary"),
         control: line.path("control"),
         seed: line.number("seed", "a whole number")?,
-        emulator: match line.number::<usize>("queue-memory-mb", "a whole number from 1")? {
-            None => Emulator::default(),
-            Some(mb @ 1..=1_000_000) => Emulator { memory_bytes: mb << 20 },
+        memory_bytes: match line.number::<usize>("queue-memory-mb", "a whole number from 1")? {
+            None => None,
+            Some(mb @ 1..=1_000_000) => Some(mb << 20),
             Some(mb) => return Err(format!("--queue-memory-mb is {mb}; expected a whole number from 1 to 1000000")),
         },
         verbose: line.has("verbose"),
@@ -344,7 +355,7 @@ fn request(form: &Form, line: Line) -> Result<Request, String> {
     if options.seed.is_some() && !shell.is_random() {
         return Err("--seed has no effect: nothing here is drawn at random; leave it out".into());
     }
-    Ok(Request { shells: vec![shell], command: line.command, options })
+    Ok(Request { shells: vec![shell], command: line.command, options: vec![options] })
 }
 
 /// Returns whether option `name` asks for mahimahi's behaviour, and not for `ours`.

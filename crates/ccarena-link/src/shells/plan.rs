@@ -13,7 +13,7 @@ use ccarena_net::scenario::{Flow, Link as LinkSpec};
 use ccarena_net::{Link, Scenario, ServiceSpec, Trace, TraceError, trace};
 
 use super::arguments::conditions::{Traces, at_once};
-use super::arguments::{Direction, LinkWay, OnOff, Shell};
+use super::arguments::{Direction, LinkWay, OnOff, Request, Shell};
 use super::buffers::Need;
 use super::ends::Ends;
 use super::log::{self, Head, Log, Writing};
@@ -34,6 +34,10 @@ pub struct Plan<'a> {
     /// Ways of packets to the world, and from it.
     ways: [Way; 2],
     traced: Vec<Traced<'a>>,
+    /// Number of each link's shell.
+    of_shell: Vec<usize>,
+    /// Seed of each shell's random losses.
+    seeds: Vec<u64>,
     /// Conditions that links follow, by their numbers.
     followed: BTreeMap<usize, Conditions>,
 }
@@ -70,6 +74,8 @@ enum Hop<'a> {
 pub struct Links {
     /// Scenario of the links.
     pub scenario: Scenario,
+    /// Number of each link's shell.
+    pub of_shell: Vec<usize>,
     /// Running links.
     pub running: Running,
     /// Logs of the links.
@@ -79,28 +85,38 @@ pub struct Links {
 }
 
 impl<'a> Plan<'a> {
-    /// Reads what `shells`, the outermost first, name; random losses come from `seed`, those of a scenario from its own.
-    /// `wakes`: packets pass as mahimahi's shells let them. `changes`: the links of a scenario may be changed.
+    /// Reads what the shells of `request` name. Random losses come from a shell's own seed, or from `seed`; those of a
+    /// scenario from the scenario's.
     ///
     /// # Errors
     /// If a file cannot be used.
-    pub fn new(shells: &'a [Shell], seed: u64, wakes: bool, changes: bool) -> Result<Self, ShellError> {
-        if let [Shell::Emulate(path), ..] = shells {
-            let mut scenario = read_scenario(path)?;
-            if changes {
+    pub fn new(request: &'a Request, seed: u64) -> Result<Self, ShellError> {
+        let shells = &request.shells;
+        let mut plan = Self {
+            scenario: Scenario { seed, links: Vec::new(), ..Scenario::default() },
+            ways: Default::default(),
+            traced: Vec::new(),
+            of_shell: Vec::new(),
+            seeds: request.options.iter().map(|options| options.seed.unwrap_or(seed)).collect(),
+            followed: BTreeMap::new(),
+        };
+        if let [Shell::Emulate(path), ..] = &shells[..] {
+            plan.scenario = read_scenario(path)?;
+            plan.seeds = vec![plan.scenario.seed];
+            plan.of_shell = vec![0; plan.scenario.links.len()];
+            // Links of a scenario may be changed as it runs.
+            if request.control().is_some() {
                 let fail = |problem| ShellError::Unchangeable { path: path.clone(), problem };
-                scenario.make_changeable().map_err(fail)?;
+                plan.scenario.make_changeable().map_err(fail)?;
             }
-            return Ok(Self { scenario, ways: Default::default(), traced: Vec::new(), followed: BTreeMap::new() });
+            return Ok(plan);
         }
-        let scenario = Scenario { seed, links: Vec::new(), ..Scenario::default() };
-        let mut plan = Self { scenario, ways: Default::default(), traced: Vec::new(), followed: BTreeMap::new() };
-        let inward: Vec<_> = shells.iter().enumerate().collect();
+        let inward: Vec<_> = shells.iter().zip(&request.options).enumerate().collect();
         let outward = inward.iter().rev().copied().collect();
         for (index, on_the_way) in [outward, inward].into_iter().enumerate() {
             let first = plan.scenario.links.len();
-            for (at, shell) in on_the_way {
-                plan.add(&shells[..=at], hop(shell, index, wakes, shells.len() == 1), index, first)?;
+            for (at, (shell, options)) in on_the_way {
+                plan.add(&shells[..=at], hop(shell, index, options.wakes, shells.len() == 1), index, first)?;
             }
             plan.ways[index].links = first..plan.scenario.links.len();
         }
@@ -150,6 +166,7 @@ impl<'a> Plan<'a> {
         let kind = shells.last().map_or("", place::device_name);
         let name = if shells.len() == 1 { NAMES[way].into() } else { format!("{kind} {}", NAMES[way]) };
         self.scenario.links.push(LinkSpec { name, ..spec });
+        self.of_shell.push(shells.len() - 1);
         Ok(())
     }
 
@@ -165,7 +182,8 @@ impl<'a> Plan<'a> {
                 if let Some(need) = Need::of(&self.scenario, running.extremes(), Dur::ZERO) {
                     need.enlarge_network(network);
                 }
-                Ok(Links { scenario: self.scenario, running, logs: Vec::new(), ends_ns: None })
+                let Self { scenario, of_shell, .. } = self;
+                Ok(Links { scenario, of_shell, running, logs: Vec::new(), ends_ns: None })
             }
         }
     }
@@ -177,7 +195,8 @@ impl<'a> Plan<'a> {
             for index in way.links.clone() {
                 let traced = self.traced.iter().find(|t| t.link == index);
                 let recordings = Read { trace: traced.map(|t| &t.trace), conditions: self.followed.get(&index) };
-                let link = Link::of(&self.scenario, index, &recordings);
+                let scenario = Scenario { seed: self.seeds[self.of_shell[index]], ..self.scenario.clone() };
+                let link = Link::of(&scenario, index, &recordings);
                 chain.links.push(link.map_err(|source| LinkError::Service { index, source })?);
             }
             chain.observer = log::observers(way.links.clone().map(|index| {
@@ -208,7 +227,7 @@ impl<'a> Plan<'a> {
         }
         let passes = self.traced.iter().filter(|t| t.once).map(|t| u64::from(t.trace.duration_ms()) * 1_000_000);
         let ends_ns = passes.min().map(|ns| zero_ns + ns);
-        Ok(Links { scenario: self.scenario, running, logs, ends_ns })
+        Ok(Links { scenario: self.scenario, of_shell: self.of_shell, running, logs, ends_ns })
     }
 
     /// Returns the number of flows.
@@ -216,9 +235,9 @@ impl<'a> Plan<'a> {
         self.scenario.flows.len()
     }
 
-    /// The seed of random losses.
-    pub fn seed(&self) -> u64 {
-        self.scenario.seed
+    /// The seed of random losses of each shell.
+    pub fn seeds(&self) -> &[u64] {
+        &self.seeds
     }
 }
 

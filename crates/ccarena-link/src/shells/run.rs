@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use ccarena_cc::types::Dur;
 
-use super::arguments::{Options, Request, Shell};
+use super::arguments::{Request, Shell};
 use super::control::{Control, Door};
 use super::keeper;
 use super::log::Writing;
 use super::place::{self, Place};
 use super::plan::{Links, Plan};
 use super::signals::{self, POLITE, Signals};
-use super::summary::Summary;
+use super::summary::{About, Summary};
 use super::{BASE6, ShellError, say};
 use crate::clock;
 use crate::error::LinkError;
@@ -38,28 +38,27 @@ const LONG: Duration = Duration::from_secs(3600);
 /// # Errors
 /// If the command did not run.
 pub fn run(request: &Request, line: &[OsString]) -> Result<u8, ShellError> {
-    if let Some(words) = &request.options.mahimahi {
+    if let Some(words) = request.options.iter().find_map(|options| options.mahimahi.as_ref()) {
         return Err(mahimahi(&request.shells[0], words));
     }
     let held: Vec<i32> = POLITE.into_iter().chain([libc::SIGCHLD]).collect();
     let signals = Signals::hold(&held);
     let command = if request.command.is_empty() { vec![users_shell()] } else { request.command.clone() };
-    let seed = request.options.seed.map_or_else(random, Ok)?;
-    let plan = Plan::new(&request.shells, seed, request.options.wakes, request.options.control.is_some())?;
-    let door = request.options.control.as_deref().map(Door::open).transpose()?;
-    let seed = plan.seed();
-    let serves = request.options.far_command.is_some();
-    let place = Place::new(&request.shells, plan.flows(), serves, request.options.verbose)?;
-    let far = request.options.far_command.as_ref().map(|text| start_far(&place, text)).transpose()?;
+    let plan = Plan::new(request, random()?)?;
+    let door = request.control().map(Door::open).transpose()?;
+    let seeds = plan.seeds().to_vec();
+    let serves = request.far_commands().next().is_some();
+    let place = Place::new(&request.shells, plan.flows(), serves, request.verbose())?;
+    let far = request.far_commands().map(|text| start_far(&place, text)).collect::<Result<Vec<_>, _>>()?;
     // The clock of a trace starts with the command, or as nearly as can be.
-    let links = plan.start(&place, &quoted(line), request.options.emulator)?;
+    let links = plan.start(&place, &quoted(line), request.emulator())?;
     let control = door.map(|door| door.serve(links.scenario.clone(), links.running.remote()?)).transpose()?;
     let child = spawn(&place, place.near(), &command)?;
     let status = wait(&signals, child, links.ends_ns);
-    if let Some(far) = far {
+    for far in far {
         end(&signals, far);
     }
-    finish(links, control, place, &request.options, seed, status)
+    finish(links, control, place, request, &seeds, status)
 }
 
 /// Becomes mahimahi's shell; returns why not.
@@ -151,20 +150,27 @@ fn finish(
     links: Links,
     control: Option<Control>,
     place: Place,
-    options: &Options,
-    seed: u64,
+    request: &Request,
+    seeds: &[u64],
     status: u8,
 ) -> Result<u8, ShellError> {
     let changed = control.map(Control::close);
     let duration = Dur(clock::now_ns().saturating_sub(links.running.zero()));
     let overruns = place.overruns()?;
-    let outcome = links.running.stop()?;
-    let logged = links.logs.into_iter().map(Writing::finish).filter(|whole| !whole).count() == 0;
-    let about = (place.prefix, seed, status, duration);
-    let summary = Summary::new(&outcome, &links.scenario, options.lateness_bound, overruns, about);
-    say(summary.line());
-    if let Some(path) = &options.summary {
-        summary.write(path, changed)?;
+    let (running, logs) = (links.running, links.logs);
+    let (scenario, of_shell) = (links.scenario, links.of_shell);
+    let outcome = running.stop()?;
+    let logged = logs.into_iter().map(Writing::finish).filter(|whole| !whole).count() == 0;
+    let about = About { status, duration, overruns, bound: request.lateness_bound() };
+    let from = |shell: usize| {
+        let prefix = request.shells.iter().skip(shell).map(place::prefix).collect();
+        Summary::new(&outcome, (&scenario, &of_shell), (shell, prefix, seeds[shell]), &about)
+    };
+    say(from(0).line());
+    for (shell, options) in request.options.iter().enumerate() {
+        if let Some(path) = &options.summary {
+            from(shell).write(path, changed.clone())?;
+        }
     }
     Ok(if status == 0 && !logged { 1 } else { status })
 }

@@ -32,15 +32,26 @@ pub struct Summary {
     lateness: crate::Lateness,
 }
 
+/// What the summaries of all shells of a run share.
+pub struct About {
+    /// The command's exit status.
+    pub status: u8,
+    /// Length of the run.
+    pub duration: Dur,
+    /// Packets that the devices at the ends dropped.
+    pub overruns: u64,
+    /// Bound of the lateness.
+    pub bound: Dur,
+}
+
 impl Summary {
-    /// Returns the summary of the links of `scenario` from `outcome`, judged by `bound`; the devices at their ends dropped
-    /// `overruns` packets.
+    /// Returns the summary of a shell (its number, its prefix and its seed) and of those inside it, from the `outcome` of
+    /// the whole run: of the links of `scenario`, each of the shell that `of_shell` says.
     pub fn new(
         outcome: &Outcome,
-        scenario: &Scenario,
-        bound: Dur,
-        overruns: u64,
-        about: (String, u64, u8, Dur),
+        (scenario, of_shell): (&Scenario, &[usize]),
+        (number, shell, seed): (usize, String, u64),
+        about: &About,
     ) -> Self {
         let link = |(link, spec): (&ccarena_net::Link<crate::Datagram>, &LinkSpec)| {
             let (s, impaired) = (link.stats, link.impaired());
@@ -57,16 +68,18 @@ impl Summary {
                 "corrupted_packets": impaired.corrupted_packets,
             })
         };
-        let (shell, seed, status, duration) = about;
+        let About { status, duration, overruns, bound } = *about;
         let lateness = outcome.lateness.judged(bound);
+        let inside = || outcome.links.iter().zip(of_shell).filter(|(_, of)| **of >= number).map(|(link, _)| link);
+        let specs = scenario.links.iter().zip(of_shell).filter(|(_, of)| **of >= number).map(|(spec, _)| spec);
         Self {
             shell,
             seed,
             status,
             duration,
-            links: outcome.links.iter().zip(&scenario.links).map(link).collect(),
+            links: inside().zip(specs).map(link).collect(),
             packets: outcome.counts.written,
-            drops: outcome.links.iter().map(gone).sum(),
+            drops: inside().map(gone).sum(),
             refused: outcome.counts.refused,
             overflowed: outcome.counts.overflowed,
             cpu: outcome.counts.cpu,

@@ -24,9 +24,9 @@ fn link(line: &str) -> ([LinkWay; 2], bool, Vec<OsString>) {
     (*ways, once, request.command)
 }
 
-fn only(shells: Vec<Shell>) -> Shell {
-    let [shell] = shells.try_into().unwrap();
-    shell
+fn only<T>(of: Vec<T>) -> T {
+    assert_eq!(of.len(), 1);
+    of.into_iter().next().unwrap()
 }
 
 #[test]
@@ -121,10 +121,11 @@ fn on_and_off() {
 fn what_all_shells_take() {
     let options =
         good("loss", "--verbose uplink 0.5 --summary=s.json --lateness-bound 2.5 --seed 7 --far-command=x sh").options;
-    assert_eq!(options.lateness_bound, Dur::from_micros(2500));
+    let options = only(options);
+    assert_eq!(options.lateness_bound, Some(Dur::from_micros(2500)));
     assert_eq!(options.summary, Some("s.json".into()));
     assert_eq!((options.seed, options.verbose, options.mahimahi), (Some(7), true, None));
-    assert!(good("delay", "5 --timing=mahimahi").options.wakes);
+    assert!(good("delay", "5 --timing=mahimahi").options[0].wakes);
     assert!(bad("delay", "5 --timing=mm").contains("expected exact or mahimahi"));
     assert!(bad("delay", "5 --emulator=mm").contains("expected ccarena or mahimahi"));
     assert!(bad("delay", "5 --lateness-bound=0").contains("above 0"));
@@ -135,7 +136,7 @@ fn what_all_shells_take() {
 
 #[test]
 fn mahimahi_gets_its_own_line() {
-    let words = |name, line| good(name, line).options.mahimahi.map(|w| w.join(OsStr::new(" ")));
+    let words = |name, line| good(name, line).options[0].mahimahi.as_ref().map(|w| w.join(OsStr::new(" ")));
     assert_eq!(words("loss", "uplink 0 --emulator mahimahi -- ls -l"), Some("uplink 0 ls -l".into()));
     let line = "--verbose --emulator=mahimahi A B --once -u x ls";
     assert_eq!(words("link", line), Some("--once --uplink-log=x A B -- ls".into()));
@@ -207,8 +208,8 @@ fn a_seed_of_nothing_random_is_refused() {
         assert!(bad(name, line).contains("--seed has no effect"), "{name} {line}");
     }
     assert!(bad("delay", "--seed 7 5").contains("--seed has no effect"));
-    assert_eq!(good("delay", "--seed 7 5 --gilbert 0.1,0.5").options.seed, Some(7));
-    assert_eq!(good("link", "--seed 7 --uplink-queue red --uplink-queue-args packets=50 A B").options.seed, Some(7));
+    assert_eq!(good("delay", "--seed 7 5 --gilbert 0.1,0.5").options[0].seed, Some(7));
+    assert_eq!(good("link", "--seed 7 --uplink-queue red --uplink-queue-args packets=50 A B").options[0].seed, Some(7));
 }
 
 #[test]
@@ -219,26 +220,35 @@ fn a_far_command_is_behind_all_shells_of_its_line() {
         "--far-command x 20 cca-link a b cca-loss uplink 0 ls",
     ] {
         let request = good("delay", line);
-        assert_eq!((request.shells.len(), request.options.far_command), (3, Some("x".into())), "{line}");
+        assert_eq!((request.shells.len(), request.far_commands().collect::<Vec<_>>()), (3, vec!["x"]), "{line}");
     }
     let two = good("delay", "--far-command x 20 cca-loss --far-command y uplink 0 ls");
-    assert_eq!((two.shells.len(), two.command.len()), (1, 6), "each has its own");
+    assert_eq!((two.shells.len(), two.far_commands().collect::<Vec<_>>()), (2, vec!["x", "y"]));
 }
 
 #[test]
-fn shells_on_one_line_are_joined_unless_one_wants_something_of_its_own() {
+fn shells_on_one_line_are_joined_and_keep_their_options() {
     let joined = good("delay", "20 ccarena-link link a b /usr/bin/cca-loss uplink 0.1 ccarena delay 5 ls -l");
     assert_eq!(joined.shells.len(), 4);
     assert_eq!(joined.shells[0], Shell::Delay(Dur::from_millis(20), None));
     assert_eq!(joined.shells[2], loss_of(0.1));
     assert_eq!(joined.shells[3], Shell::Delay(Dur::from_millis(5), None));
     assert_eq!(joined.command, ["ls", "-l"]);
+    let own = good(
+        "delay",
+        "--summary o.json --lateness-bound 3 --queue-memory-mb 8 20 cca-loss --seed 3 --verbose --summary i.json \
+         --lateness-bound 2 --queue-memory-mb 9 uplink 0.5 cca-delay --timing mahimahi 5 ls",
+    );
+    let summaries: Vec<_> = own.options.iter().map(|options| options.summary.clone()).collect();
+    assert_eq!(summaries, [Some(PathBuf::from("o.json")), Some(PathBuf::from("i.json")), None]);
+    assert_eq!(own.options.iter().map(|options| options.seed).collect::<Vec<_>>(), [None, Some(3), None]);
+    assert_eq!(own.options.iter().map(|options| options.wakes).collect::<Vec<_>>(), [false, false, true]);
+    assert_eq!((own.lateness_bound(), own.emulator().memory_bytes), (Dur::from_millis(2), 9 << 20));
+    assert!(own.verbose());
     for (line, command) in [
         ("20 mm-delay 5 ls", "mm-delay 5 ls"),
         ("20 cca-delay ls", "cca-delay ls"),
-        ("20 cca-delay --lateness-bound 3 5 ls", "cca-delay --lateness-bound 3 5 ls"),
-        ("20 cca-delay --timing mahimahi 5 ls", "cca-delay --timing mahimahi 5 ls"),
-        ("20 cca-loss --seed 3 uplink 0.5 ls", "cca-loss --seed 3 uplink 0.5 ls"),
+        ("20 cca-delay --emulator mahimahi 5 ls", "cca-delay --emulator mahimahi 5 ls"),
         ("20 ccarena emulate s.json ls", "ccarena emulate s.json ls"),
         ("20 ccarena eval", "ccarena eval"),
     ] {

@@ -1,0 +1,88 @@
+//! Parts of figures that go through all packets of a run.
+
+use ccarena_net::figures::{self, Span};
+use numpy::{PyArray1, PyReadonlyArray1};
+use pyo3::prelude::*;
+
+/// `percentiles(values: float64[n], shares) -> list[float]`: for each share q, the element at index floor(q n) of the sorted
+/// values; NaN if there are none.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "as PyO3 hands arguments over")]
+fn percentiles(values: PyReadonlyArray1<'_, f64>, shares: Vec<f64>) -> PyResult<Vec<f64>> {
+    let found = figures::percentiles(values.as_slice()?, &shares);
+    Ok(found.unwrap_or_else(|| vec![f64::NAN; shares.len()]))
+}
+
+/// `rows_by_flow(flow: uint32[n]) -> int64[n]`: rows in the order of their flows, those of one flow in their own order.
+#[pyfunction]
+fn rows_by_flow<'py>(py: Python<'py>, flow: PyReadonlyArray1<'py, u32>) -> PyResult<Bound<'py, PyArray1<i64>>> {
+    Ok(PyArray1::from_vec(py, figures::rows_by_flow(flow.as_slice()?)))
+}
+
+/// `signal_spans(arrival_ns: int64[n], departure_ns: int64[n], pauses_after_ns=None, gone_ns: int64[m]) -> (low: int64[k],
+/// count: int64[k])`: the least signal delay between two arrivals, and the milliseconds over which it fell to it.
+#[pyfunction]
+#[expect(clippy::type_complexity, reason = "two arrays")]
+fn signal_spans<'py>(
+    py: Python<'py>,
+    arrival_ns: PyReadonlyArray1<'py, i64>,
+    departure_ns: PyReadonlyArray1<'py, i64>,
+    pauses_after_ns: Option<i64>,
+    gone_ns: PyReadonlyArray1<'py, i64>,
+) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>)> {
+    let (arrival, departure) = (arrival_ns.as_slice()?, departure_ns.as_slice()?);
+    let spans = figures::signal_spans(arrival, departure, pauses_after_ns, gone_ns.as_slice()?);
+    let (low, count) = spans.into_iter().map(|span| (span.low, span.count)).unzip();
+    Ok((PyArray1::from_vec(py, low), PyArray1::from_vec(py, count)))
+}
+
+/// `signal_delay_percentile(arrival_ns: int64[n], departure_ns: int64[n], pauses_after_ns, gone_ns: int64[m], q) -> float`: of
+/// the milliseconds of `signal_spans`; NaN of none.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "as PyO3 hands arguments over")]
+fn signal_delay_percentile(
+    arrival_ns: PyReadonlyArray1<'_, i64>,
+    departure_ns: PyReadonlyArray1<'_, i64>,
+    pauses_after_ns: Option<i64>,
+    gone_ns: PyReadonlyArray1<'_, i64>,
+    q: f64,
+) -> PyResult<f64> {
+    let (arrival, departure) = (arrival_ns.as_slice()?, departure_ns.as_slice()?);
+    let spans = figures::signal_spans(arrival, departure, pauses_after_ns, gone_ns.as_slice()?);
+    Ok(figures::percentile_of_spans(&spans, q).map_or(f64::NAN, |ms| ms as f64))
+}
+
+/// `delays_ms(arrival_ns: int64[n], departure_ns: int64[n], sending_ns: uint32[n] or None, further_ms) -> float64[n]`: from
+/// arrival to departure of each packet, less its own sending if given, plus `further_ms`.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "as PyO3 hands arguments over")]
+fn delays_ms<'py>(
+    py: Python<'py>,
+    arrival_ns: PyReadonlyArray1<'py, i64>,
+    departure_ns: PyReadonlyArray1<'py, i64>,
+    sending_ns: Option<PyReadonlyArray1<'py, u32>>,
+    further_ms: f64,
+) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    let sending = sending_ns.as_ref().map(|array| array.as_slice()).transpose()?;
+    let delays = figures::delays_ms(arrival_ns.as_slice()?, departure_ns.as_slice()?, sending, further_ms);
+    Ok(PyArray1::from_vec(py, delays))
+}
+
+/// `percentile_of_spans(low: int64[k], count: int64[k], q) -> float`: of low, low + 1, ... low + count - 1 of every span; NaN
+/// of none.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "as PyO3 hands arguments over")]
+fn percentile_of_spans(low: PyReadonlyArray1<'_, i64>, count: PyReadonlyArray1<'_, i64>, q: f64) -> PyResult<f64> {
+    let rows = low.as_slice()?.iter().zip(count.as_slice()?);
+    let spans: Vec<Span> = rows.map(|(&low, &count)| Span { low, count }).collect();
+    Ok(figures::percentile_of_spans(&spans, q).map_or(f64::NAN, |ms| ms as f64))
+}
+
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(percentiles, module)?)?;
+    module.add_function(wrap_pyfunction!(rows_by_flow, module)?)?;
+    module.add_function(wrap_pyfunction!(signal_spans, module)?)?;
+    module.add_function(wrap_pyfunction!(signal_delay_percentile, module)?)?;
+    module.add_function(wrap_pyfunction!(delays_ms, module)?)?;
+    module.add_function(wrap_pyfunction!(percentile_of_spans, module)?)
+}
