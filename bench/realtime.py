@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
+import shutil
 import signal
+import socket
 import statistics
 import subprocess
+import sys
+import tempfile
+import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -24,6 +32,7 @@ FLOWS = 200
 def measure(sheet: Sheet, seconds: float, rounds: int) -> None:
     """Everything that runs in real time; `seconds` per run."""
     emulator(sheet, seconds)
+    shells(sheet, seconds)
     bridge(sheet, seconds)
     in_kernel(sheet, seconds)
     leavings(sheet, rounds)
@@ -60,6 +69,60 @@ def emulator(sheet: Sheet, seconds: float) -> None:
     sheet.add("realtime/eight-links", "of eight links of 12 Mbit/s at once, valid", valid, target=Target(at_least=8))
     late = max(r["machine"]["lateness"]["p99_ms"] for r in results)
     sheet.add("realtime/eight-links-lateness", "lateness of the worst of them, 99th percentile", late, "ms")
+
+
+STACKED = "Stacked shells: a delay of 20 ms around a link, one kernel TCP flow to the command"
+CLIENT = """
+import os, resource, socket, sys, time
+connection = socket.create_connection((os.environ["MAHIMAHI_BASE"], int(sys.argv[1])))
+until, received = time.monotonic() + float(sys.argv[2]), 0
+while time.monotonic() < until:
+    received += len(connection.recv(1 << 20))
+used = resource.getrusage(resource.RUSAGE_SELF)
+print(received, used.ru_utime + used.ru_stime)
+"""
+
+
+def shells(sheet: Sheet, seconds: float) -> None:
+    """CPU of two shells on one command line, and of mahimahi's in turns with them if they are on PATH."""
+    ours = str(programs.find(programs.EMULATOR))
+    lines = {"ccarena": ([ours, "delay", "20"], [ours, "link"])}
+    if shutil.which("mm-link") and shutil.which("mm-delay"):
+        lines["mahimahi"] = (["mm-delay", "20"], ["mm-link"])
+    else:
+        print("NOT MEASURED: mahimahi's shells beside ours; mm-delay and mm-link are not on PATH")
+    for rate in (12, 100, 500, 1000):
+        with tempfile.TemporaryDirectory() as folder:
+            trace = Path(folder, "trace")
+            # Opportunities of 1500 bytes: so many in 3 ms.
+            trace.write_text("".join(f"{1 + k * 3 // (rate // 4)}\n" for k in range(rate // 4)), "ascii")
+            queue = [f"--{way}-queue=droptail" for way in ("uplink", "downlink")]
+            queue += [f"--{way}-queue-args=packets={max(rate * 10 // 3, 20)}" for way in ("uplink", "downlink")]
+            for name, (delay, link) in lines.items():
+                cores, mbps = stacked([*delay, *link, str(trace), str(trace), *queue, "--"], seconds)
+                at, key = f"at {rate} Mbit/s", f"realtime/stacked-{name}-{rate}"
+                sheet.add(f"{key}-cores", f"CPU {at}", cores, "cores", table=STACKED, case=name)
+                sheet.add(f"{key}-mbps", f"received {at}", mbps, "Mbit/s", table=STACKED, case=name)
+
+
+def stacked(line: Sequence[str], seconds: float) -> tuple[float, float]:
+    """Returns the cores that the shells of `line` take while a flow crosses them to the command, and its Mbit/s."""
+    with socket.create_server(("0.0.0.0", 0)) as listener:
+
+        def send() -> None:
+            connection, _ = listener.accept()
+            with connection, contextlib.suppress(OSError):
+                while True:
+                    connection.sendall(bytes(1 << 20))
+
+        threading.Thread(target=send, daemon=True).start()
+        client = [sys.executable, "-c", CLIENT, str(listener.getsockname()[1]), str(seconds)]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run([*line, *client], capture_output=True, text=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    received, own_s = done.stdout.split()
+    used_s = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime - float(own_s)
+    return used_s / seconds, int(received) * 8e-6 / seconds
 
 
 def bridge(sheet: Sheet, seconds: float) -> None:

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::worlds::WorldError;
+use rayon::{ThreadPoolBuildError, ThreadPoolBuilder};
 
 /// Least work for which a helper that sleeps is woken: it takes up to half of this until it runs.
 const WORTH_WAKING: Duration = Duration::from_micros(100);
@@ -30,21 +30,20 @@ impl Helpers {
     ///
     /// # Errors
     /// If they cannot be started.
-    pub(crate) fn new(threads: usize) -> Result<Self, WorldError> {
-        let failed = |e: rayon::ThreadPoolBuildError| WorldError::Threads { threads, message: e.to_string() };
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.saturating_sub(1));
+    pub(crate) fn new(threads: usize) -> Result<Self, ThreadPoolBuildError> {
+        let pool = ThreadPoolBuilder::new().num_threads(threads.saturating_sub(1));
         let pool = pool.thread_name(|i| format!("helper-{i}"));
-        let pool = (threads > 1).then(|| pool.build()).transpose().map_err(failed)?;
+        let pool = (threads > 1).then(|| pool.build()).transpose()?;
         Ok(Self { pool, steps: Arc::default(), awake: Arc::default(), last: Duration::MAX })
     }
 
     /// Does `work` for all `rows`. The caller takes them from the front and the helpers from the back, one by one since they
     /// take unequal times: most of what a world has in a processor's caches is there at its next step.
-    pub(crate) fn share_out<T>(
+    pub(crate) fn share_out<T, E: Send>(
         &mut self,
         rows: impl DoubleEndedIterator<Item = T> + ExactSizeIterator + Send,
-        work: impl Fn(T) -> Result<(), WorldError> + Sync,
-    ) -> Result<(), WorldError> {
+        work: impl Fn(T) -> Result<(), E> + Sync,
+    ) -> Result<(), E> {
         let began = now();
         let most = rows.len().saturating_sub(1);
         let (rows, failed) = (Mutex::new(rows), Mutex::new(None));
@@ -132,7 +131,7 @@ mod tests {
                 let done: Vec<AtomicU32> = (0..rows).map(|_| AtomicU32::new(0)).collect();
                 let count = |row: &AtomicU32| {
                     row.fetch_add(1, Ordering::Relaxed);
-                    Ok(())
+                    Ok::<_, ()>(())
                 };
                 helpers.share_out(done.iter(), count).unwrap();
                 assert!(done.iter().all(|row| row.load(Ordering::Relaxed) == 1));
@@ -143,7 +142,7 @@ mod tests {
     #[test]
     fn an_error_is_the_answer_and_the_next_step_goes_on() {
         let mut helpers = Helpers::new(2).unwrap();
-        let refused = |row: usize| if row == 3 { Err(WorldError::State("three".into())) } else { Ok(()) };
+        let refused = |row: usize| if row == 3 { Err("three") } else { Ok(()) };
         assert!(helpers.share_out((0..9).collect::<Vec<_>>().into_iter(), refused).is_err());
         assert!(helpers.share_out((4..9).collect::<Vec<_>>().into_iter(), refused).is_ok());
     }

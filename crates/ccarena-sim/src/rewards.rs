@@ -117,6 +117,6 @@ mod tests {
     fn the_scaled_action_space_is_linear_between_actions() {
         let actions = [1.0, 2.0, 10.0];
         let w = [0.0, 1.0, 1.5, 6.0, 10.0, 99.0].map(|alpha| scaled(&actions, alpha));
-        assert_eq!(w.map(|x| (x * 100.0).round()), [100.0, 100.0, 105.0, 115.0, 120.0, 120.0]);
+        assert_eq!(w.map(|x| (x * 100.0).round() as i32), [100, 100, 105, 115, 120, 120]);
     }
 }

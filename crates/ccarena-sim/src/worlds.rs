@@ -367,11 +367,13 @@ impl Worlds {
     /// # Errors
     /// If a scenario cannot be simulated or has not so many learners, or threads cannot be started.
     pub fn new(source: Source, count: usize, seed: u64, threads: usize, learners: usize) -> Result<Self, WorldError> {
+        let failed = |e: rayon::ThreadPoolBuildError| WorldError::Threads { threads, message: e.to_string() };
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads.max(1))
             .thread_name(|i| format!("worlds-{i}"))
             .build()
-            .map_err(|e| WorldError::Threads { threads, message: e.to_string() })?;
+            .map_err(failed)?;
+        let helpers = Helpers::new(threads).map_err(failed)?;
         let (source, files) = (Arc::new(source), Files::default());
         if count > 1 {
             let demand = Demand::of(&source.scenario(seed, 0, 0)).times(count);
@@ -389,7 +391,7 @@ impl Worlds {
             return Err(WorldError::Learners { found: other.learners.len(), expected });
         }
         let interface = Arc::clone(worlds[0].interface());
-        Ok(Self { worlds, pool, helpers: Helpers::new(threads)?, interface, learners })
+        Ok(Self { worlds, pool, helpers, interface, learners })
     }
 
     /// Returns the learners' observation, report and actions.
