@@ -71,7 +71,7 @@ pub fn rows_by_flow(flow: &[u32]) -> Vec<i64> {
 pub struct Span {
     /// Least delay in it, ms.
     pub low: i64,
-    /// Its milliseconds.
+    /// Number of milliseconds.
     pub count: i64,
 }
 

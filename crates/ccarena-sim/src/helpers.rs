@@ -26,7 +26,7 @@ pub(crate) struct Helpers {
 }
 
 impl Helpers {
-    /// As many threads as work on a step with the calling one.
+    /// Starts the threads that work on a step with the calling one: one less than `threads`.
     ///
     /// # Errors
     /// If they cannot be started.

@@ -32,7 +32,7 @@ pub struct Summary {
     lateness: crate::Lateness,
 }
 
-/// What the summaries of all shells of a run share.
+/// Facts that the summaries of all shells of a run share.
 pub struct About {
     /// The command's exit status.
     pub status: u8,
