@@ -352,7 +352,10 @@ impl<T: Carried> Link<T> {
 
     /// The same for a link with a timetable and an impaired wire.
     #[inline]
-    pub fn book_impaired(&mut self, packet: &mut T, now: Time, end: Time) -> Option<Flight> {
+    pub fn book_impaired(&mut self, packet: &mut T, now: Time, end: Time) -> Option<Flight>
+    where
+        T: Copy,
+    {
         let departs = self.reserve::<false>(packet, now)?;
         let flight = self.wire.launch(departs);
         let (bytes, flow) = (packet.bytes(), packet.flow_number());
@@ -368,7 +371,10 @@ impl<T: Carried> Link<T> {
 
     /// Returns when a packet leaves that arrives at a link with a timetable; none if it does not.
     #[inline(always)]
-    fn reserve<const ROUTED: bool>(&mut self, packet: &mut T, now: Time) -> Option<Time> {
+    fn reserve<const ROUTED: bool>(&mut self, packet: &mut T, now: Time) -> Option<Time>
+    where
+        T: Copy,
+    {
         self.stats.arrived_packets += 1;
         if ROUTED {
             self.settle(now);
@@ -379,15 +385,17 @@ impl<T: Carried> Link<T> {
                 self.stats.lost_packets += 1;
                 return None;
             }
-            if losses.policer.is_some() && !self.police(packet, now) {
-                return None;
+            if losses.policer.is_some() {
+                // A copy: a packet whose address is known to others is kept in memory throughout.
+                let mut policed = *packet;
+                if !self.police(&mut policed, now) {
+                    return None;
+                }
+                *packet = policed;
             }
         }
         let (bytes, timetable) = (packet.bytes(), self.timetable.as_mut()?);
-        if !ROUTED {
-            timetable.settle(now, &mut self.stats);
-        }
-        if !timetable.fits(bytes) {
+        if !timetable.fits(bytes, now, &mut self.stats) {
             self.stats.dropped_packets += 1;
             self.stats.dropped_bytes += u64::from(bytes);
             return None;

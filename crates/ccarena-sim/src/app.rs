@@ -81,6 +81,13 @@ impl AppState {
         }
     }
 
+    /// Returns whether all segments that are available are whole, and none ends a message.
+    #[inline]
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.ends.is_empty() && !self.needs.acknowledged
+    }
+
     /// Returns whether segment `seq` of `payload` bytes ends a message, as far as it is written: the PSH flag of Linux.
     #[inline]
     #[must_use]

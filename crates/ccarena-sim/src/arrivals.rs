@@ -46,10 +46,10 @@ impl Arrivals {
         self.heads.next()
     }
 
-    /// An acknowledgement of `flow` is under way and arrives at `at`. False if it overtakes another one there, or comes
-    /// before one of a later flow at the same time: it has to be kept elsewhere.
+    /// An acknowledgement of `flow` is under way and arrives at `at`, with `blocks` if it has options. False if it overtakes
+    /// another one there, or comes before one of a later flow at the same time: it has to be kept elsewhere.
     #[inline(always)]
-    pub fn push(&mut self, way: usize, flow: u32, at: Time, ack: Ack, blocks: Blocks) -> bool {
+    pub fn push(&mut self, way: usize, flow: u32, at: Time, ack: Ack, blocks: Option<Blocks>) -> bool {
         let Way { acks, blocks: all } = &mut self.ways[way];
         match acks.back() {
             Some(last) if (last.at, last.flow) > (at, flow) => return false,
@@ -57,7 +57,7 @@ impl Arrivals {
             None => self.heads.set(way, Turn::new(at, flow)),
         }
         acks.push_back(Coming { at, flow, ack });
-        if ack.has_options {
+        if let Some(blocks) = blocks {
             all.push_back(blocks);
         }
         true

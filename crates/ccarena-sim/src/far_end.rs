@@ -97,8 +97,22 @@ impl FarEnd {
     }
 
     /// A data packet will arrive at `at`; what arrives from the run's `end` on is not in the results.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn receive(&mut self, packet: &Packet, at: Time, end: Time, arrivals: &mut Arrivals) {
+        self.receive_here::<true>(packet, at, end, arrivals);
+    }
+
+    /// The same, inlined where a packet is made, so that it stays in registers: nothing that is called from here takes the
+    /// packet itself. Of flows that routers do not signal to (not `ROUTED`) most acknowledgements are the same but for
+    /// their numbers.
+    #[inline(always)]
+    pub(crate) fn receive_here<const ROUTED: bool>(
+        &mut self,
+        packet: &Packet,
+        at: Time,
+        end: Time,
+        arrivals: &mut Arrivals,
+    ) {
         self.acknowledge_late(packet.flow, at, arrivals);
         let mut payload = packet.bytes - self.header_bytes;
         if at < end {
@@ -108,16 +122,18 @@ impl FarEnd {
         }
         self.last_arrival = at;
         if packet.ecn.is_capable() || packet.reduced() {
-            self.hear_ecn(packet, payload, at, arrivals);
+            self.hear_ecn(packet.flow, packet.ecn, packet.reduced(), payload, at, arrivals);
         }
         let before = self.receiver.goodput_bytes;
         if self.receiver.on_data(packet, payload, at) {
-            if self.return_path.is_empty() {
-                let ack = self.receiver.acknowledge();
-                self.await_ack(packet.flow, at + self.return_delay, ack, self.receiver.blocks, arrivals);
+            let plain = self.return_path.is_empty() && !self.receiver.has_options();
+            if plain && (ROUTED || self.receiver.heard_no_signal()) {
+                let signal = if ROUTED { self.receiver.take_signal() } else { Signal::None };
+                let ack = self.receiver.acknowledge_plainly(signal);
+                self.await_ack(packet.flow, at + self.return_delay, ack, None, arrivals);
             } else {
                 let ack = self.receiver.acknowledge();
-                self.return_ack(packet.flow, &ack, at);
+                self.answer(packet.flow, &ack, at, arrivals);
             }
         }
         if let Some(recorder) = &mut self.recorder {
@@ -129,12 +145,12 @@ impl FarEnd {
 
     /// The receiver takes the ECN field of a data packet, before which an acknowledgement may have to leave.
     #[cold]
-    fn hear_ecn(&mut self, packet: &Packet, payload: u32, at: Time, arrivals: &mut Arrivals) {
-        if self.receiver.tells_before(packet) {
+    fn hear_ecn(&mut self, flow: u32, ecn: Ecn, reduced: bool, payload: u32, at: Time, arrivals: &mut Arrivals) {
+        if self.receiver.tells_before(ecn) {
             let ack = self.receiver.acknowledge();
-            self.answer(packet.flow, &ack, at, arrivals);
+            self.answer(flow, &ack, at, arrivals);
         }
-        self.receiver.on_ecn(packet, payload);
+        self.receiver.on_ecn(ecn, reduced, payload);
     }
 
     /// `packet` flies to the receiver; packets that leave later may overtake it.
@@ -237,10 +253,10 @@ impl FarEnd {
 
     /// The acknowledgement will reach the sender at `at`.
     #[inline(always)]
-    fn await_ack(&mut self, index: u32, at: Time, ack: Ack, blocks: Blocks, arrivals: &mut Arrivals) {
+    fn await_ack(&mut self, index: u32, at: Time, ack: Ack, blocks: Option<Blocks>, arrivals: &mut Arrivals) {
         self.last_ack = at;
         if !arrivals.push(self.way, index, at, ack, blocks) {
-            self.keep_ack(at, ack, blocks);
+            self.keep_ack(at, ack, blocks.unwrap_or_default());
         }
     }
 
@@ -254,7 +270,7 @@ impl FarEnd {
     /// The same for one that does not leave as a packet arrives: apart, so that those that do are made where they lie.
     #[inline(never)]
     fn await_late_ack(&mut self, index: u32, at: Time, ack: &Ack, blocks: Blocks, arrivals: &mut Arrivals) {
-        self.await_ack(index, at, *ack, blocks, arrivals);
+        self.await_ack(index, at, *ack, ack.has_options.then_some(blocks), arrivals);
     }
 
     /// Returns the time of the receiver's next acknowledgement that is not yet among the

@@ -224,7 +224,7 @@ impl Receiver {
 
     /// A data segment with `payload` bytes arrives, whose ECN field was [taken](Self::on_ecn) before. Returns whether it is to
     /// be [acknowledged](Self::acknowledge) now.
-    #[inline]
+    #[inline(always)]
     pub fn on_data(&mut self, packet: &Packet, payload: u32, now: Time) -> bool {
         match packet.signal {
             Signal::None => {}
@@ -235,12 +235,12 @@ impl Receiver {
             self.quick |= 1;
         }
         // `tcp_event_data_recv`
-        if now.since(self.last_arrival) > PAUSE && now.since(self.last_arrival) > PAUSE + packet.rtt.smoothed {
-            self.quick = self.quick_most;
+        if now.since(self.last_arrival) > PAUSE {
+            self.on_pause(now, packet.rtt.smoothed);
         }
         self.last_arrival = now;
         if packet.seq != self.next || !self.beyond.is_empty() {
-            return self.on_out_of_order(packet, payload, now);
+            return self.on_out_of_order(packet.seq, packet.sent, packet.rtt, payload, now);
         }
         self.goodput_bytes += u64::from(payload);
         if self.next == self.acknowledged {
@@ -267,6 +267,14 @@ impl Receiver {
         }
         self.ack_due = self.ack_due.min(now + delay);
         false
+    }
+
+    /// Nothing has arrived for longer than [`PAUSE`].
+    #[cold]
+    fn on_pause(&mut self, now: Time, smoothed: Dur) {
+        if now.since(self.last_arrival) > PAUSE + smoothed {
+            self.quick = self.quick_most;
+        }
     }
 
     /// The delayed acknowledgement, when it is due.
@@ -304,8 +312,7 @@ impl Receiver {
     /// Takes a segment that is out of order, fills a gap or had arrived before (`tcp_data_queue`,
     /// `tcp_data_queue_ofo`).
     #[cold]
-    fn on_out_of_order(&mut self, packet: &Packet, payload: u32, now: Time) -> bool {
-        let seq = packet.seq;
+    fn on_out_of_order(&mut self, seq: u32, sent: Time, rtt: RoundTrip, payload: u32, now: Time) -> bool {
         let at = self.beyond.partition_point(|b| b.1 <= seq);
         let known = self.beyond.get(at).is_some_and(|b| b.0 <= seq);
         if seq < self.next || known {
@@ -323,7 +330,7 @@ impl Receiver {
             older = self.renew(self.beyond[at], seq);
         } else if seq == self.next {
             if self.next == self.acknowledged {
-                self.echo = packet.sent;
+                self.echo = sent;
             }
             self.next += 1;
             self.repeated = 0;
@@ -332,8 +339,8 @@ impl Receiver {
             }
             self.recent.retain(|&s| s >= self.next);
             let beyond = self.beyond.last().map_or(0, |b| b.1 - self.next);
-            if now.since(self.window.round_start) >= packet.rtt.smoothed {
-                self.end_round(now, beyond, packet.rtt);
+            if now.since(self.window.round_start) >= rtt.smoothed {
+                self.end_round(now, beyond, rtt);
             }
         } else {
             older = self.insert(at, seq);
@@ -355,33 +362,33 @@ impl Receiver {
         }
         self.compressed += 1;
         if self.ack_due == Time::NEVER {
-            self.ack_due = now + COMPRESSED.min(packet.rtt.smoothed / 20);
+            self.ack_due = now + COMPRESSED.min(rtt.smoothed / 20);
         }
         false
     }
 
-    /// Returns whether to acknowledge what has arrived before taking `packet`: DCTCP's receiver has held an acknowledgement
-    /// back, and marks begin or end with `packet` (RFC 8257 §3.2, `dctcp_ece_ack_update`).
+    /// Returns whether to acknowledge what has arrived before taking a packet with this ECN field: DCTCP's receiver has held
+    /// an acknowledgement back, and marks begin or end with the packet (RFC 8257 §3.2, `dctcp_ece_ack_update`).
     #[must_use]
-    pub fn tells_before(&self, packet: &Packet) -> bool {
-        let changes = self.was_marked != (packet.ecn == Ecn::Ce);
+    pub fn tells_before(&self, ecn: Ecn) -> bool {
+        let changes = self.was_marked != (ecn == Ecn::Ce);
         self.feedback == Feedback::Changes && changes && self.ack_due != Time::NEVER
     }
 
-    /// Takes the ECN field of a data segment of `payload` bytes that is ECN-capable or tells of a reduction.
-    pub fn on_ecn(&mut self, packet: &Packet, payload: u32) {
-        let marked = packet.ecn == Ecn::Ce;
+    /// Takes the ECN field of a data segment of `payload` bytes that is ECN-capable or tells that the sender has `reduced`.
+    pub fn on_ecn(&mut self, ecn: Ecn, reduced: bool, payload: u32) {
+        let marked = ecn == Ecn::Ce;
         match self.feedback {
-            Feedback::None | Feedback::Classic => self.on_classic_ecn(packet.reduced(), marked),
+            Feedback::None | Feedback::Classic => self.on_classic_ecn(reduced, marked),
             Feedback::Changes => {
                 if marked != self.was_marked {
                     self.quick = self.quick.max(1);
                 }
-                self.reduction_heard |= packet.reduced();
+                self.reduction_heard |= reduced;
                 self.marks = if marked { Marks::ECHO } else { Marks::NONE };
             }
             Feedback::Accurate => {
-                self.received.add(packet.ecn, payload);
+                self.received.add(ecn, payload);
                 self.marks = self.count_of_marks();
                 self.newly_marked += u32::from(marked);
                 if marked && (!self.was_marked || self.newly_marked >= MARKS_PER_ACK) {
@@ -443,32 +450,55 @@ impl Receiver {
     }
 
     /// The acknowledgement that leaves now; if it has blocks, those are the [`blocks`](Self::blocks).
-    #[inline(always)]
     pub fn acknowledge(&mut self) -> Ack {
+        let has_options = self.has_options();
+        let duplicate = self.duplicate.take();
+        let signal = self.take_signal();
+        let ack = Ack { duplicate: duplicate.is_some(), has_options, ..self.acknowledge_plainly(signal) };
+        if has_options { self.with_options(ack, duplicate) } else { ack }
+    }
+
+    /// Returns whether the next acknowledgement has options.
+    #[inline]
+    pub fn has_options(&self) -> bool {
+        !self.beyond.is_empty() || self.duplicate.is_some() || self.feedback == Feedback::Accurate
+    }
+
+    /// Returns whether routers have signalled nothing that the next acknowledgement repeats.
+    #[inline]
+    pub fn heard_no_signal(&self) -> bool {
+        self.later == 0 && self.signal == Signal::None
+    }
+
+    /// Takes the routers' signal for the next acknowledgement.
+    #[inline(always)]
+    pub fn take_signal(&mut self) -> Signal {
+        let before = std::mem::replace(&mut self.later_said, self.later);
+        match self.later {
+            0 => self.signal.echo(),
+            packets => Signal::Later { packets, fresh: packets.wrapping_sub(before) },
+        }
+    }
+
+    /// The acknowledgement that leaves now with `signal`, without [options](Self::has_options).
+    #[inline(always)]
+    pub fn acknowledge_plainly(&mut self, signal: Signal) -> Ack {
         self.acknowledged = self.next;
         self.unacknowledged = 0;
         self.compressed = 0;
         self.ack_due = Time::NEVER;
         self.reduction_heard = false;
         self.quick = self.quick.saturating_sub(1);
-        let duplicate = self.duplicate.take();
-        let before = std::mem::replace(&mut self.later_said, self.later);
-        let signal = match self.later {
-            0 => self.signal.echo(),
-            packets => Signal::Later { packets, fresh: packets.wrapping_sub(before) },
-        };
-        let has_options = !self.beyond.is_empty() || duplicate.is_some() || self.feedback == Feedback::Accurate;
-        let ack = Ack {
+        Ack {
             cumulative: self.next,
             sacked: 0,
-            duplicate: duplicate.is_some(),
+            duplicate: false,
             marks: self.marks,
-            has_options,
+            has_options: false,
             echo: self.echo,
             signal,
             delay: Dur::ZERO,
-        };
-        if has_options { self.with_options(ack, duplicate) } else { ack }
+        }
     }
 
     /// Writes the options of `ack`, and how many blocks there are.

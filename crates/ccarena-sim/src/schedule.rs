@@ -73,16 +73,18 @@ impl Schedule {
     }
 
     /// Sets the turn at `leaf`.
-    #[inline]
+    #[inline(always)]
     pub fn set(&mut self, leaf: usize, turn: Turn) {
         let i = self.first_leaf + leaf;
-        if self.tree[i] != turn {
+        if i == 0 {
+            self.tree[0] = turn;
+        } else if self.tree[i] != turn {
             self.tree[i] = turn;
             self.climb(i);
         }
     }
 
-    #[inline]
+    #[inline(never)]
     fn climb(&mut self, mut i: usize) {
         while i > 0 {
             i = (i - 1) / 4;

@@ -375,7 +375,7 @@ impl Sender {
 
     /// Takes an acknowledgement (`tcp_ack`), its `options` and the routers' `signal`. The caller then sends what it allows
     /// ([`send`](Self::send)).
-    #[inline]
+    #[inline(always)]
     pub fn on_ack(&mut self, ack: &Ack, options: &[Block], signal: Signal, now: Time) {
         let una = self.board.una();
         if ack.cumulative > self.board.nxt() {

@@ -502,9 +502,15 @@ impl Sim {
         }
     }
 
+    /// Passes what has arrived to flow `index`, one acknowledgement after the other.
+    #[inline(never)]
+    fn hear_all(&mut self, index: usize) {
+        while self.hear(index) {}
+    }
+
     /// Passes the next arrived acknowledgement to flow `index`, which sends what that allows. False if there is none,
     /// or if an action has to be known before it sends.
-    #[inline]
+    #[inline(always)]
     fn hear(&mut self, index: usize) -> bool {
         let flow = &mut self.flows[index];
         if !flow.hear(index as u32, self.now, &mut self.arrivals, &mut self.links) {
@@ -531,7 +537,7 @@ impl Sim {
             }
         }
         flow.far_end.settle(index as u32, now, self.end, &mut self.arrivals);
-        while self.hear(index) {}
+        self.hear_all(index);
         if !self.flows[index].far_end.returning.is_empty() {
             self.return_acks(index);
         }
@@ -706,7 +712,7 @@ fn booker<'a, const ROUTED: bool>(
     move |e: Emission| {
         let mut packet = packet(&e, flow, far_end.header_bytes, now);
         if let Some(at) = link.book::<ROUTED>(&mut packet, now, far_end.last_arrival, end) {
-            far_end.receive(&packet, at, end, arrivals);
+            far_end.receive_here::<ROUTED>(&packet, at, end, arrivals);
         }
     }
 }

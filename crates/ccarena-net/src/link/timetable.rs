@@ -61,9 +61,18 @@ impl Timetable {
         self.entries.front().map_or(Time::NEVER, |first| first.departs)
     }
 
-    /// Returns whether the queue has room for a packet of `bytes`.
+    /// Returns whether the queue has room for a packet of `bytes` that arrives at `now`. Departures until then are booked
+    /// only if that matters, many together: those that are not yet booked take room.
     #[inline]
-    pub fn fits(&self, bytes: u32) -> bool {
+    pub fn fits(&mut self, bytes: u32, now: Time, stats: &mut LinkStats) -> bool {
+        let unbooked = self.entries.len();
+        (unbooked < self.entries.capacity() && self.room.fits(unbooked, self.bytes, bytes)) || {
+            self.settle(now, stats);
+            self.has_room(bytes)
+        }
+    }
+
+    fn has_room(&self, bytes: u32) -> bool {
         let (mut packets, mut waiting) = (self.entries.len(), self.bytes);
         if let Some(first) = self.entries.front().filter(|_| self.transmits) {
             packets -= 1;
@@ -81,9 +90,17 @@ impl Timetable {
     }
 
     /// Books what leaves by `now`.
-    #[inline]
+    #[inline(never)]
     pub fn settle(&mut self, now: Time, stats: &mut LinkStats) {
-        while self.leave(now, stats).is_some() {}
+        let (mut packets, mut bytes) = (0, 0);
+        for entry in self.entries.iter().take_while(|entry| entry.departs <= now) {
+            packets += 1;
+            bytes += u64::from(entry.bytes);
+        }
+        self.entries.drain(..packets);
+        self.bytes -= bytes;
+        stats.delivered_packets += packets as u64;
+        stats.delivered_bytes += bytes;
     }
 
     /// Books the first packet if it leaves by `now`.

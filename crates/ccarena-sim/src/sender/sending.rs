@@ -1,6 +1,6 @@
 //! Transmission of a sender's segments.
 
-use ccarena_cc::{Bytes, Dur, Rate, SentInfo, Time};
+use ccarena_cc::{Bytes, Dur, Rate, RecoveryState, SentInfo, Time};
 use ccarena_net::Ecn;
 
 use super::{Emission, Sender, Timer};
@@ -25,6 +25,8 @@ struct Burst {
     sent: bool,
     /// The window ends it.
     limited: bool,
+    /// Segments that [need no look at each](Sender::plain_segments), and leave first.
+    plain: u32,
     /// Segments that the pacer has not counted yet, and that it still lets go.
     uncounted: u32,
     left: u32,
@@ -51,8 +53,26 @@ impl Sender {
             self.read_request();
         }
         let mut first = first;
-        while let Some(leaving) = first.take().or_else(|| self.next_to_leave(now, &mut burst)) {
-            emit(self.emission(leaving, now));
+        if first.is_none() && !burst.deferred && !burst.new_data_first {
+            (burst.plain, burst.limited) = self.plain_segments();
+            if burst.plain > 0 {
+                burst.sent = true;
+                self.last_sent = now;
+                self.stats.sent += u64::from(burst.plain);
+            }
+        }
+        loop {
+            let emission = if burst.plain > 0 {
+                burst.plain -= 1;
+                self.plain_emission(now)
+            } else if burst.limited {
+                break;
+            } else if let Some(leaving) = first.take().or_else(|| self.next_to_leave(now, &mut burst)) {
+                self.emission(leaving, now)
+            } else {
+                break;
+            };
+            emit(emission);
         }
         let Burst { sent, limited, uncounted, .. } = burst;
         if let Some(rate) = self.pacing {
@@ -68,6 +88,37 @@ impl Sender {
         if self.board.nxt() > nxt {
             self.on_new_data(now);
         }
+    }
+
+    /// Number of whole segments of new data that the window lets go at once, while nothing needs a look at each: nothing is
+    /// paced, lost or being repaired, no message ends, and the controller asks for no single segment. And whether the window
+    /// ends there.
+    #[inline]
+    fn plain_segments(&self) -> (u32, bool) {
+        let (board, in_flight) = (&self.board, self.board.in_flight());
+        let watched = self.every_segment || self.tell_reduction || !self.app.is_plain();
+        if self.pacing.is_some()
+            || self.recovery != RecoveryState::Open
+            || watched
+            || board.lost() > 0
+            || in_flight == 0
+        {
+            return (0, false);
+        }
+        let room = self.window.saturating_sub(in_flight);
+        let receiver = self.options.receive_window.saturating_sub(board.outstanding());
+        let plain = room.min(self.app.available().saturating_sub(board.nxt())).min(receiver);
+        (plain, plain == room)
+    }
+
+    /// Sends the next of the [`plain_segments`](Self::plain_segments).
+    #[inline(always)]
+    fn plain_emission(&mut self, now: Time) -> Emission {
+        let seq = self.board.nxt();
+        let stamp = self.stamp(now);
+        self.board.push(Segment::new(stamp, self.delivered, self.app_limited_until > 0), self.flight());
+        let (payload, rtt, ecn) = (self.options.mss, self.rtt.known(), self.options.ecn);
+        Emission { seq, payload, rtt, signal: self.request, ecn, reduced: false, pushed: false }
     }
 
     /// The next segment that may leave now.
