@@ -1,7 +1,7 @@
 """The simulator's packets per second, by `crates/ccarena-sim/examples/packets.rs`, which measures without Python.
 
 It is built twice, both times as the extension is: ordinarily, and profile-guided, with counts of the workload that
-`make wheel GUIDED=1` counts (`bench.guided`: every scheme and queue discipline, traces, many flows). What both are
+`make wheel` counts (`bench.guided`: every scheme and queue discipline, traces, many flows). What both are
 divided by, the bare event loop, is the ordinary build's in both cases. Targets judge the guided build, as such a
 wheel is built; where llvm-profdata is missing, the ordinary one.
 """
