@@ -79,10 +79,16 @@ def train(
     bit for bit. `make_envs` replaces the configured environment. `command` is the shell line for the run's page.
 
     Raises:
-        ConfigError: the folder holds a run and `resume` is off, or the reward, network or algorithm cannot be used.
+        ConfigError: the folder holds a run and `resume` is off, the reward, network or algorithm cannot be used, or
+            `make_envs` is given beside `env.link.attack`.
         CheckpointError: the run cannot be resumed.
         TrainingError: learning breaks down.
     """
+    if make_envs is not None and config.env.link.attack is not None:
+        raise ConfigError(
+            "env.link.attack: finds join the configured environment, and make_envs replaces it; leave out make_envs, "
+            "or set env.link.attack to null"
+        )
     out = Path(config.out or Path("runs", config.name))
     context = Context(config, spec_of(config), make_envs or environments(config))
     check(context)

@@ -144,5 +144,8 @@ def test_what_cannot_be_attacked_is_refused_by_name(tmp_path: Path) -> None:
             check(config, type("Movable", (), {"move": None})())
     with pytest.raises(ConfigError, match=r"env.link.attack: .* has no method move\(context\)"):
         check(configuration(tmp_path, "a3c"), Own())  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"env.link.attack: .* leave out make_envs"):
+        training.train(configuration(tmp_path / "own", "a3c"), make_envs=lambda *_: None)
+    assert not (tmp_path / "own").exists()
     with pytest.raises(ConfigError, match='"attack" has no effect without a weight'):
         configuration(tmp_path, "a3c", env__link__kinds={"constant": 1})
