@@ -274,6 +274,25 @@ int32_t ccarena_create_policy(const ccarena_policy *policy,
                               size_t why_bytes);
 
 /*
+ Creates the flow of a connection for which `policy` decides as an operator wants: with `shadow`, the scheme `fallback` acts
+ and the policy only decides; otherwise `fallback` takes over for good after `guard` decisions in a row on observations that
+ its training did not see, 0 being never. The rest is as for ccarena_create_policy; `values` are the policy's.
+
+ # Safety
+ As `ccarena_create_policy`; `fallback` is a string.
+ */
+int32_t ccarena_create_operated(const ccarena_policy *policy,
+                                const ccarena_value *values,
+                                size_t count,
+                                const ccarena_facts *facts,
+                                const char *fallback,
+                                uint32_t shadow,
+                                uint32_t guard,
+                                ccarena_flow **flow,
+                                char *why,
+                                size_t why_bytes);
+
+/*
  Frees a flow.
 
  # Safety
@@ -464,6 +483,15 @@ double ccarena_requested_bps(ccarena_flow *flow);
  `flow` is null or not freed.
  */
 uint64_t ccarena_decisions(ccarena_flow *flow);
+
+/*
+ Returns who moves the window of a flow of ccarena_create_operated: 0 the policy, 1 the fallback with the policy in its
+ shadow, 4 the fallback after the guard took the flow from the policy. -1 for other flows.
+
+ # Safety
+ `flow` is null or not freed.
+ */
+int32_t ccarena_role(ccarena_flow *flow);
 
 /*
  Writes to the `why_bytes` bytes at `why` why the last call that failed on this flow has failed. CCARENA_HANDLE and

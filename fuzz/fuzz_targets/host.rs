@@ -78,7 +78,13 @@ fuzz_target!(|input: Input| {
         } else {
             let (bytes, mut policy) = (POLICIES[index - SCHEMES.len()], ptr::null_mut());
             assert_eq!(ccarena_policy_read(bytes.as_ptr(), bytes.len(), &mut policy, none, 0), CCARENA_OK);
-            ccarena_create_policy(policy, ptr::null(), 0, &facts, &mut flow, none, 0);
+            match input.entrant & 3 {
+                0 => ccarena_create_policy(policy, ptr::null(), 0, &facts, &mut flow, none, 0),
+                shadow => {
+                    let (cubic, shadow) = (c"cubic".as_ptr(), u32::from(shadow & 1));
+                    ccarena_create_operated(policy, ptr::null(), 0, &facts, cubic, shadow, 1, &mut flow, none, 0)
+                }
+            };
             assert_eq!(ccarena_policy_free(policy), CCARENA_OK);
         }
     }

@@ -8,9 +8,9 @@ use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use ccarena_cc::flow::Refused;
+use ccarena_cc::flow::{Fallback, Refused};
 use ccarena_cc::policy::Policy;
-use ccarena_cc::{BuildError, Flow, Source, registry};
+use ccarena_cc::{BuildError, Config, Flow, Host, Source, Time, registry};
 use ccarena_wasm::abi::{ACK_BYTES, CONTROL_BYTES, LOSS_BYTES, SENT_BYTES};
 
 use crate::checked::Checked;
@@ -258,6 +258,48 @@ pub unsafe extern "C" fn ccarena_create_policy(
     unsafe { create(flow, why, why_bytes, make) }
 }
 
+/// Creates the flow of a connection for which `policy` decides as an operator wants: with `shadow`, the scheme `fallback` acts
+/// and the policy only decides; otherwise `fallback` takes over for good after `guard` decisions in a row on observations that
+/// its training did not see, 0 being never. The rest is as for ccarena_create_policy; `values` are the policy's.
+///
+/// # Safety
+/// As `ccarena_create_policy`; `fallback` is a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ccarena_create_operated(
+    policy: *const ccarena_policy,
+    values: *const ccarena_value,
+    count: usize,
+    facts: *const ccarena_facts,
+    fallback: *const c_char,
+    shadow: u32,
+    guard: u32,
+    flow: *mut *mut ccarena_flow,
+    why: *mut c_char,
+    why_bytes: usize,
+) -> i32 {
+    let make = || {
+        // SAFETY: the caller's promise.
+        let policy = unsafe { Handle::<Arc<Policy>>::share(policy.cast()) }
+            .map_err(|code| Error::Code(code, "policy is no policy"))?;
+        // SAFETY: the caller's promise.
+        let name =
+            unsafe { text::read(fallback) }.map_err(|code| Error::Code(code, "fallback is null, or not UTF-8"))?;
+        // SAFETY: the caller's promise.
+        let (config, host, now) = unsafe { configuration(values, count, facts) }?;
+        let fallback = Fallback::new(name, &config, &host)?;
+        let own = Flow::build(&Source::Policy(Arc::clone(policy)), &config, &host, now)?;
+        let flow = match shadow {
+            0 => own.guarded(fallback, guard),
+            1 => own.shadowed(fallback.clone(), fallback.flow())?,
+            _ => return Err(Wrong::Range { field: "shadow", expected: "0 or 1" }.into()),
+        };
+        let above = policy.trained().spec.weight_above();
+        Ok(Handle::new(Checked::new(flow, host, now, above.unwrap_or(0.0))).cast())
+    };
+    // SAFETY: the caller's promise.
+    unsafe { create(flow, why, why_bytes, make) }
+}
+
 /// Builds the flow of `source`.
 ///
 /// # Safety
@@ -269,6 +311,21 @@ unsafe fn build(
     count: usize,
     facts: *const ccarena_facts,
 ) -> Result<*mut ccarena_flow, Error> {
+    // SAFETY: the caller's promise.
+    let (config, host, now) = unsafe { configuration(values, count, facts) }?;
+    let flow = Flow::build(source, &config, &host, now)?;
+    Ok(Handle::new(Checked::new(flow, host, now, weight_above.unwrap_or(0.0))).cast())
+}
+
+/// Returns what `values` and `facts` say.
+///
+/// # Safety
+/// As `ccarena_create`.
+unsafe fn configuration(
+    values: *const ccarena_value,
+    count: usize,
+    facts: *const ccarena_facts,
+) -> Result<(Config, Host, Time), Error> {
     /// More than any scheme has.
     const MOST_VALUES: usize = 1000;
     // SAFETY: the caller's promise.
@@ -290,8 +347,7 @@ unsafe fn build(
         params.insert(name.to_owned(), value.value);
     }
     config.params = params;
-    let flow = Flow::build(source, &config, &host, now)?;
-    Ok(Handle::new(Checked::new(flow, host, now, weight_above.unwrap_or(0.0))).cast())
+    Ok((config, host, now))
 }
 
 /// Frees a flow.
@@ -621,7 +677,18 @@ pub unsafe extern "C" fn ccarena_requested_bps(flow: *mut ccarena_flow) -> f64 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ccarena_decisions(flow: *mut ccarena_flow) -> u64 {
     // SAFETY: the caller's promise.
-    unsafe { read(flow, 0, |checked| checked.flow().decisions()) }
+    unsafe { read(flow, 0, |checked| checked.flow().tally().decisions) }
+}
+
+/// Returns who moves the window of a flow of ccarena_create_operated: 0 the policy, 1 the fallback with the policy in its
+/// shadow, 4 the fallback after the guard took the flow from the policy. -1 for other flows.
+///
+/// # Safety
+/// `flow` is null or not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ccarena_role(flow: *mut ccarena_flow) -> i32 {
+    // SAFETY: the caller's promise.
+    unsafe { read(flow, -1, |checked| checked.flow().role().map_or(-1, |role| role as i32)) }
 }
 
 /// Writes to the `why_bytes` bytes at `why` why the last call that failed on this flow has failed. CCARENA_HANDLE and

@@ -12,7 +12,7 @@ use std::ptr;
 use ccarena::abi::*;
 use ccarena_cc::{AckInfo, Bytes, Dur, LossInfo, RateSample, SentInfo, Time};
 use ccarena_wasm::abi as layout;
-use common::{Aligned, REPORTS, create, create_policy, decided_by, facts, read_policy, shipped, why};
+use common::{Aligned, REPORTS, create, create_policy, decided_by, facts, operated, read_policy, shipped, why};
 use proptest::prelude::*;
 
 const MSS: u64 = 1448;
@@ -65,6 +65,38 @@ fn wrong_handles_are_found() {
     unsafe { ptr::copy_nonoverlapping(flow.cast::<u64>(), copy.as_mut_ptr(), 1) };
     assert_eq!(on_ack(copy.as_mut_ptr().cast(), &ack(1, 0)), CCARENA_HANDLE);
     assert_eq!((free(flow), unsafe { ccarena_policy_free(policy) }), (CCARENA_OK, CCARENA_OK));
+}
+
+#[test]
+fn a_policy_decides_in_the_shadow_and_the_guard_hands_its_flow_back() {
+    let cubic = create("cubic", &[], &facts()).unwrap();
+    let shadow = operated("aurora", "cubic", 1, 0).unwrap();
+    let guarded = operated("aurora", "cubic", 0, 3).unwrap();
+    let role = |flow| unsafe { ccarena_role(flow) };
+    assert_eq!((role(cubic), role(shadow), role(guarded), role(ptr::null_mut())), (-1, 1, 0, -1));
+    for n in 1..1000 {
+        // The RTT grows tenfold; training has seen less than five times the least one.
+        let rtt = Dur::from_millis(if n < 200 { 40 } else { 400 });
+        let ack = AckInfo { rtt: Some(rtt), srtt: rtt, cwnd_limited: true, ..ack(n * 10_000_000, n * MSS) };
+        for flow in [cubic, shadow, guarded] {
+            let sent =
+                SentInfo { now: ack.now, bytes: Bytes(MSS), snd_nxt: ack.snd_nxt, number: n, ..SentInfo::default() };
+            let words = Aligned(layout::sent(&sent));
+            assert_eq!(unsafe { ccarena_on_sent(flow, words.0.as_ptr().cast(), n, ptr::null_mut()) }, CCARENA_OK);
+            assert_eq!(on_ack(flow, &ack), CCARENA_OK, "{}", why(flow));
+        }
+        assert!(n >= 200 || role(guarded) == 0, "an RTT that training saw trips nothing: {n}");
+        let [acting, alone] = [shadow, cubic].map(|flow| unsafe { ccarena_window(flow) });
+        assert_eq!(acting, alone);
+    }
+    assert!(unsafe { ccarena_decisions(shadow) } > 10);
+    assert_eq!((role(shadow), role(guarded)), (1, 4));
+    for (wrong, code) in
+        [(operated("aurora", "cubik", 0, 3), CCARENA_SCHEME), (operated("aurora", "cubic", 2, 3), CCARENA_RANGE)]
+    {
+        assert_eq!(wrong.unwrap_err().0, code);
+    }
+    assert_eq!([cubic, shadow, guarded].map(free), [CCARENA_OK; 3]);
 }
 
 #[test]

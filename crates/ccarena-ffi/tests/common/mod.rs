@@ -95,6 +95,17 @@ pub fn decided_by(policy: &str, facts: &ccarena_facts) -> Made<ccarena_flow> {
     flow
 }
 
+/// A flow on which an operator runs a shipped policy.
+pub fn operated(policy: &str, fallback: &str, shadow: u32, guard: u32) -> Made<ccarena_flow> {
+    let (policy, fallback) = (read_policy(&shipped(policy))?, CString::new(fallback).unwrap());
+    let (facts, name) = (facts(), fallback.as_ptr());
+    let flow = made(|out, why, size| unsafe {
+        ccarena_create_operated(policy, ptr::null(), 0, &facts, name, shadow, guard, out, why, size)
+    });
+    assert_eq!(unsafe { ccarena_policy_free(policy) }, CCARENA_OK);
+    flow
+}
+
 /// Why the last call on `flow` failed.
 pub fn why(flow: *mut ccarena_flow) -> String {
     let mut why = [0 as c_char; 400];
