@@ -50,9 +50,13 @@ def section(loaded: Loaded) -> str:
 
 
 def entering(entrant: Entrant, document: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a question's scenario with the entrant in its flows. What the entrant sets goes before the question's."""
+    """Returns a question's scenario with the entrant in its flows. What the entrant sets goes before the question's.
+
+    Routers signal to every scheme that asks them, as in attacks.
+    """
     flows = [{**flow, **entrant.flow} if flow["scheme"] == PLACE else flow for flow in document["flows"]]
-    return {**document, "flows": flows}
+    links = [{"router": True, **link} for link in document["links"]]
+    return {**document, "links": links, "flows": flows}
 
 
 def _load(name: str) -> Loaded:

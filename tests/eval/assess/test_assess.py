@@ -71,6 +71,12 @@ def test_what_the_entrant_sets_goes_before_the_question() -> None:
     assert {run.spec["document"]["flows"][0]["ecn"] for run in asked} == {True}
 
 
+@pytest.mark.parametrize("entrant", ["xcp", "abc"])
+def test_routers_signal_to_the_schemes_that_need_them(entrant: str, tmp_path: Path) -> None:
+    answers = assessment(tmp_path, entrant, "silence", "path-changes")
+    assert set(answers["path-changes"].values()) == set(answers["silence"].values()) == {"pass"}
+
+
 def test_a_policy_with_other_content_is_run_again(tmp_path: Path) -> None:
     from ccarena.core.learned_schemes import shipped_policies
 

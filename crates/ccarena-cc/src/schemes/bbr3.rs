@@ -28,7 +28,9 @@
 //!   the cycle's last sample is limited, even by ProbeRTT alone. In a deep queue, as after a fall of the capacity, five
 //!   round trips take longer than ProbeRTT's interval. ProbeRTT then ends every cycle, and the filter would keep the
 //!   old rate and the queue for ever. The draft's own test ("Decreasing Bandwidth 10x") requires that the filter
-//!   forgets.
+//!   forgets. Behind more than some five seconds of queue it still does not, as in the draft and in Linux: every packet
+//!   is then sent within a round trip of a ProbeRTT, so every sample is limited, and ProbeRTT interrupts the round whose
+//!   end would advance the filter.
 //! - Without slow start the flow begins in ProbeBW with the pipe taken as full; the draft has no such mode.
 //!
 //! Where Linux departs from the draft, the draft is followed:
