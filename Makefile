@@ -129,7 +129,7 @@ curriculum: setup $(call WITH,test)  ## Train ACCT with and without attacks, and
 	$(BIN)/python -m bench.curriculum $(ARGS)
 	$(BIN)/python -m bench.page
 
-ATTACKED := acct bbr bbr3 copa cubic hercules@requirement=4:8 hyvar pilot vivace
+ATTACKED := acct bbr bbr3 copa cubic hercules@requirement=4:8 hyvar pilot prague vivace
 attacks: setup  ## Attack the schemes of the registry, rewrite docs/attack.json and its page (ARGS="--candidates 5000")
 	set -e; for entrant in $(ATTACKED); do \
 	  if [ -e runs/attacks/$$entrant/plan.yaml ]; then attack=--resume; else attack="$$entrant --candidates 600 --finds 2 $(ARGS)"; fi; \

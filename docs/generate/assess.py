@@ -20,9 +20,8 @@ KEPT = PAGE.with_name("assessments.json")
 OUT = Path("runs", "assess-docs")
 ENTRANTS = (
     *("cubic", "reno", "bbr", "bbr3", "copa", "vegas", "vivace", "ledbat", "pilot", "prague@ecn=accurate"),
-    *("hercules", "wcc-ai", "wcc-md", "acct", "hyvar"),
+    *("hercules", "wcc-ai", "wcc-md", "acct", "xcp", "abc", "hyvar"),
 )
-NOTES = {"acct": ", without signals of routers"}
 START, END = "<!-- assessed -->", "<!-- /assessed -->"
 
 
@@ -32,8 +31,7 @@ def markdown(kept: Iterable[Mapping[str, Any]]) -> str:
     for each in kept:
         count = each["verdicts"]
         failed = ", ".join(each["fails"]) or "–"
-        name = f"`{each['entrant']}`{NOTES.get(each['entrant'], '')}"
-        lines.append(f"| {name} | {count['pass']} | {count['fail']} | {count['undecided']} | {failed} |")
+        lines.append(f"| `{each['entrant']}` | {count['pass']} | {count['fail']} | {count['undecided']} | {failed} |")
     return "\n".join(lines)
 
 

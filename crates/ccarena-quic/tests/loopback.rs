@@ -300,3 +300,68 @@ fn floods_and_malformed_handshakes_do_not_keep_others_from_being_served() {
     assert!(hostile.join().unwrap() > 100);
     assert!(complete, "{ended:?}");
 }
+
+/// A link before `server` that carries 2000 datagrams a second towards clients, and nothing at all between two times after
+/// its first datagram. Returns its address, and at the end how many datagrams the server sent in the second half of that.
+fn dead_between(server: SocketAddr, from: Duration, to: Duration, stop: Receiver<()>) -> (SocketAddr, JoinHandle<u64>) {
+    let [near, far] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let address = near.local_addr().unwrap();
+    for socket in [&near, &far] {
+        socket.set_nonblocking(true).unwrap();
+    }
+    let link = thread::spawn(move || {
+        let (mut client, mut began, mut sent_in_vain, mut bytes) = (None, None, 0, vec![0; 65_536]);
+        let mut carried = 0;
+        while stop.try_recv().is_err() {
+            let now = link_clock::now_ns();
+            let age = Duration::from_nanos(now - *began.get_or_insert(now));
+            let is_dead = age >= from && age < to;
+            while let Ok((length, source)) = near.recv_from(&mut bytes) {
+                client = Some(source);
+                if !is_dead {
+                    // A full buffer loses a datagram, as links do.
+                    let _ = far.send_to(&bytes[..length], server);
+                }
+            }
+            let allowed = if is_dead { u64::MAX } else { age.as_millis() as u64 * 2 };
+            while carried < allowed
+                && let Ok(length) = far.recv(&mut bytes)
+            {
+                if is_dead {
+                    sent_in_vain += u64::from(age >= (from + to) / 2);
+                } else if let Some(client) = client {
+                    let _ = near.send_to(&bytes[..length], client);
+                    carried += 1;
+                }
+            }
+            // A link that was idle does not catch up.
+            carried = if is_dead { carried } else { carried.max(allowed.saturating_sub(20)) };
+            if client.is_none() {
+                began = None;
+            }
+            thread::sleep(Duration::from_micros(500));
+        }
+        sent_in_vain
+    });
+    (address, link)
+}
+
+#[test]
+fn every_scheme_backs_off_on_a_path_that_is_dead_and_goes_on_when_it_is_not() {
+    const DATAGRAMS: u64 = 8;
+    let server = Server::start();
+    let (stop, stopped) = channel();
+    let [from, to] = [700, 2700].map(Duration::from_millis);
+    let (address, link) = dead_between(server.address, from, to, stopped);
+    let own = registry::schemes().iter().filter(|s| !s.learned && !s.rules);
+    let requests: Vec<Request> =
+        own.map(|s| Request { scheme: Some(s.name.into()), requirement: Some([2.0, 4.0]), ..bytes(200_000) }).collect();
+    let count = requests.len();
+    let (complete, ended) = server.get(requests, |options| options.remote = address);
+    stop.send(()).unwrap();
+    let in_vain = link.join().unwrap();
+    assert!(complete && ended.len() == count, "{ended:?}");
+    assert!(ended.iter().all(|line| line["received_bytes"] == 200_000 && line["error"].is_null()), "{ended:?}");
+    // Exponential back-off probes the path, with two datagrams at most (RFC 9002, section 6.2.4).
+    assert!((1..=DATAGRAMS * count as u64).contains(&in_vain), "{in_vain} datagrams of {count} connections");
+}
