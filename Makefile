@@ -1,7 +1,7 @@
 # Everything happens in .venv; `make` alone lists the targets.
 .DEFAULT_GOAL := help
 .PHONY: help prerequisites setup train test test-real-time test-computed test-oldest test-cluster check bench soak \
-  curriculum gain learned-controllers attacks assessments measurements format docs policies leaderboard reproduction reproduction-quick reproduction-kernel reproduction-quic properties proof library wheel sdist lock release-notes image-check fuzz site \
+  curriculum gain learned-controllers attacks assessments league measurements format docs policies leaderboard reproduction reproduction-quick reproduction-kernel reproduction-quic properties proof library wheel sdist lock release-notes image-check fuzz site \
   stacks-check adapters adapters-check web web-bench clean can-build FORCE
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -173,6 +173,10 @@ policies: setup  ## Train the shipped policies again and ship them with their ca
 
 assessments: setup  ## Assess the schemes and rewrite the table of docs/assess.md; finished runs are kept
 	$(BIN)/python -m docs.generate.assess
+
+league: setup  ## Score heuristics and shipped policies on the league, rewrite docs/league.json and its tables; finished parts are kept
+	$(BIN)/python -m docs.generate.league
+	$(BIN)/python -m docs.generate
 
 leaderboard: setup  ## Run the leaderboard on generated and fetched traces, rewrite docs/leaderboard.md and make the pages; finished runs are kept
 	$(BIN)/ccarena leaderboard run --traces presets models recordings $(ARGS)

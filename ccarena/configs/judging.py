@@ -22,6 +22,7 @@ LinkSet = Literal[
     "wifi",
     "lossy",
     "l4s",
+    "league",
 ]
 
 

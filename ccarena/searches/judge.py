@@ -20,9 +20,8 @@ from ccarena.controllers.load import check as check_class
 from ccarena.controllers.load import is_python
 from ccarena.errors import CcarenaError, WorkerError
 from ccarena.eval.leaderboard.figures import SCORE, SHARING
-from ccarena.eval.leaderboard.ranking import LEAST_SCORE
 from ccarena.eval.measure.record import FLOWS, LEARNERS, PACKETS, SOLE, Record
-from ccarena.eval.measure.table import FIGURES, row
+from ccarena.eval.measure.table import FIGURES, LEAST_SCORE, row
 from ccarena.executors import Processes, Threads
 from ccarena.executors.limits import LimitError, limited
 from ccarena.runs.journal import Journal

@@ -97,12 +97,12 @@ def _with_others(places: Sequence[Cell], plan: Plan) -> list[Cell]:
 
 
 def _places(text: str, duration_s: float | None, seeds: int) -> list[Cell]:
-    if text in held_out.LINK_SETS:
+    if text in held_out.DEFAULT:
         return [_of_set(link) for link in held_out.build([text], seeds, duration_s)]
     try:
         found = from_scenario(Path(text)) if Path(text).suffix in (".yaml", ".yml", ".json") else parse_link(text)
     except ConfigError as error:
-        sets = f"; link sets are {', '.join(held_out.LINK_SETS)}"
+        sets = f"; link sets are {', '.join(held_out.DEFAULT)}"
         raise ConfigError(str(error).replace("--link ", "link ", 1) + sets) from error
     return [_of_bottleneck(found, duration_s or UNSEEN_S, seed) for seed in range(seeds)]
 

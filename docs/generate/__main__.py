@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from docs.generate import attack, configuration, environments, figures, learned, schemes, stacks, suites, traces
+from docs.generate import attack, configuration, environments, figures, league, learned, schemes, stacks, suites, traces
 
 PAGES = {
     "attack": attack,
@@ -13,6 +13,7 @@ PAGES = {
     "environment": environments,
     "figures": figures,
     "learned": learned,
+    "results": league,
     "schemes": schemes,
     "suites": suites,
     "traces": traces,

@@ -10,6 +10,8 @@ expectation counts it.
 from __future__ import annotations
 
 import functools
+import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -30,7 +32,8 @@ from ccarena.envs.trials import Candidate, Trials
 from ccarena.errors import ConfigError
 from ccarena.eval.heldout import links as held_out
 from ccarena.eval.heldout.evaluation import BEST_WINDOW, ORACLE, Evaluation
-from ccarena.eval.heldout.links import Link
+from ccarena.eval.heldout.headroom import SCORE, score_of, score_of_bound
+from ccarena.eval.heldout.link import PACKET_BYTES, Link
 from ccarena.eval.heldout.oracle import one_rtt_late
 from ccarena.eval.heldout.rules import Rule
 from ccarena.eval.measure import record, table
@@ -60,6 +63,8 @@ WINDOWS_BDP = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
 """Fixed windows that are tried, in bandwidth-delay products of the link's mean capacity."""
 ORACLE_GAINS = (1.0, 1.25, 1.5, 2.0, 3.0)
 SERIES_BIN_S = 0.1
+FIRST_S = 8.0
+"""Time after which a part of the links gives a first verdict."""
 STEPS = 21
 """Number of values, evenly over the bounds, to the nearest of which a continuous action is counted."""
 GIVEN = frozenset({record.PACKETS, record.RECEIVED, record.COUNTERS, record.TRACE, record.SOLE})
@@ -80,6 +85,7 @@ def evaluate(
     config: TrainConfig | None = None,
     executor: Executor | None = None,
     say: Callable[[str], None] | None = None,
+    early: Callable[[Evaluation, int], None] | None = None,
 ) -> Evaluation:
     """Runs `policies`, the entrants `schemes` and constant actions of each policy's scheme over held-out links.
 
@@ -91,6 +97,8 @@ def evaluate(
     - `progress(done, total)`: called after every link.
     - `executor`: what runs the links; None uses `threads` threads.
     - `say`: called, in real time, with a sentence on how long the runs take, before the first one.
+    - `early(evaluation, total)`: called once, after `FIRST_S`, with the evaluation of the links that are done, some of
+      each group, and the number of all; not at all if everything is done by then.
 
     Without a policy only the heuristics run. In the simulator, each policy and its artifact's rules without learning
     are also scored by its configuration's objective.
@@ -101,7 +109,7 @@ def evaluate(
     judged = _judged(policies, config)
     configurations = [each.config for each in judged]
     own = list(dict.fromkeys(name for config in configurations for name in config.eval.link_sets))
-    names = list(link_sets or ([] if over is not None else own or held_out.LINK_SETS))
+    names = list(link_sets or ([] if over is not None else own or held_out.DEFAULT))
     baselines = (
         dict.fromkeys(name for config in configurations for name in config.baselines) if configurations else BASELINES
     )
@@ -136,7 +144,7 @@ def evaluate(
     elif judged:
         meta["policies"] = [each.about() for each in judged]
     scored = [each.scored for each in judged if each.scored is not None] if backend == SIM else []
-    return run_lineup(links, lineup, meta, watched, executor, progress, backend, scored)
+    return run_lineup(links, lineup, meta, watched, executor, progress, backend, scored, early)
 
 
 @dataclass(frozen=True)
@@ -228,6 +236,8 @@ class _Scored:
 
     def __call__(self, link: Link) -> list[dict[str, Any]]:
         """Returns `scheme`, `score` and figures of each candidate."""
+        if link.copies:  # an objective is of one learner
+            return []
         trials = Trials(self.config, self.spec, 1, held_out.scenario(link, self.sender.deciding(None)))
         about = {"policy": self.sender.label, "link_set": link.link_set, "link": link.name, "seed": link.seed}
         about |= {"synthetic": link.synthetic}
@@ -345,30 +355,59 @@ def run_lineup(
     progress: Progress | None = None,
     backend: str = SIM,
     scored: Sequence[_Scored] = (),
+    early: Callable[[Evaluation, int], None] | None = None,
 ) -> Evaluation:
     """Runs every scheme over every link. `meta` is added to the result unchanged, with versions and the backend's.
 
-    `watched` has, by label, the reduction of learned flows' reports.
+    `watched` has, by label, the reduction of learned flows' reports. `early` is that of `evaluate`.
     """
     meta = {**meta, "versions": artifact.versions(), **backends.about(backend)}
-    result = Evaluation(meta=meta, warnings=_warnings(chosen))
     work = functools.partial(_run_link, lineup=lineup, watched=watched or {}, backend=backend, scored=scored)
     over: dict[int, _LinkRuns] = {}
-    with closing(executor.run(work, chosen)) as finished:
+    began_s, groups = time.monotonic(), {link.group for link in chosen}
+    order = _mixed(chosen)
+    with closing(executor.run(work, [chosen[index] for index in order])) as finished:
         for done in finished:
-            over[done.index] = done.result()
+            over[order[done.index]] = done.result()
             if progress is not None:
                 progress(len(over), len(chosen))
-    # In the order of the links: the result does not depend on who was faster.
+            late = time.monotonic() - began_s >= FIRST_S and len(over) < len(chosen)
+            if early is not None and late and {chosen[index].group for index in over} == groups:
+                early(_gathered(chosen, lineup, meta, backend, over), len(chosen))
+                early = None
+    return _gathered(chosen, lineup, meta, backend, over)
+
+
+def _mixed(chosen: Sequence[Link]) -> list[int]:
+    """Returns the order of the runs: the first link of every group, then the second of every group, and so on."""
+    before: Counter[str] = Counter()
+    turns = []
     for index, link in enumerate(chosen):
-        _collect(result, link, over[index])
+        turns.append((before[link.group], index))
+        before[link.group] += 1
+    return [index for _, index in sorted(turns)]
+
+
+def _gathered(
+    chosen: Sequence[Link],
+    lineup: Sequence[Entrant],
+    meta: Mapping[str, Any],
+    backend: str,
+    over: Mapping[int, _LinkRuns],
+) -> Evaluation:
+    """Returns the evaluation of the links that were run, in the order of `chosen`: it does not depend on who was
+    faster.
+    """
+    result = Evaluation(meta=dict(meta), warnings=_warnings(chosen))
+    for index in sorted(over):
+        _collect(result, chosen[index], over[index])
     if backend == SIM:
         result.entrants = {sender.label: plain(dict(sender.flow)) for sender in lineup}
         result.scenarios = [
             {"group": link.group, "link": link.name, "seed": link.seed}
             | {"document": plain(held_out.scenario(link, Entrant("", {})))}
             for link in chosen
-            if link.seed == 0
+            if link.seed == 0 and link.pictured
         ]
     ran = [row for row in result.rows if row["scheme"] != ORACLE]
     result.warnings += _repeated(ran)
@@ -401,11 +440,11 @@ def _run_link(
     backend: str,
     scored: Sequence[_Scored],
 ) -> _LinkRuns:
-    with_series = link.seed == 0
+    with_series = link.seed == 0 and link.pictured
     runs = _LinkRuns(scores=[row for each in scored for row in each(link)])
     about = {"link_set": link.link_set, "group": link.group, "link": link.name, "seed": link.seed}
     about |= {"duration_s": link.duration_s, "base_rtt_ms": link.base_rtt_ms, "buffer_packets": link.buffer_packets}
-    about |= {"synthetic": link.synthetic}
+    about |= {"synthetic": link.synthetic, **({"shared": link.shared} if link.league else {})}
     names = columns(GIVEN)
     lines: dict[str, Any] = {}
     capacity = np.empty(0)
@@ -418,6 +457,8 @@ def _run_link(
         if not backends.counts(row):
             runs.rows.append(row)
             continue
+        if link.league:
+            row[SCORE] = score_of(link, run)
         reports = result["flows"][0].get("reports")
         if sender.policy is not None:
             row[OUTSIDE] = result["flows"][0].get(OUTSIDE)
@@ -430,24 +471,26 @@ def _run_link(
         runs.queue_ns[sender.label] = flow.of_all.queue_ns
         if with_series:
             lines[sender.label] = _over_time(flow)
-    if backend == SIM and not link.others:
+    if backend == SIM and link.alone:
         window, best = best_window(link, capacity)
         [flow] = best.measured().flows
-        runs.rows.append({**about, "scheme": BEST_WINDOW, **table.row(flow, names), "window": float(window)})
+        row = {**about, "scheme": BEST_WINDOW, **table.row(flow, names), "window": float(window)}
+        runs.rows.append(row | ({SCORE: row["score"]} if link.league else {}))
         if with_series:
             lines[BEST_WINDOW] = _over_time(flow)
     per_bin = round(SERIES_BIN_S * 1e3)
     gains = ORACLE_GAINS if link.recorded else ORACLE_GAINS[:1]
-    for gain in () if link.others else gains:
+    for gain in gains if link.alone else ():
         bound = one_rtt_late(
             capacity,
             1.0,
             link.base_rtt_ms,
-            link.buffer_packets * held_out.PACKET_BYTES,
+            link.buffer_packets * PACKET_BYTES,
             gain=gain,
             average_ms=link.capacity_window_ms,
         )
         row = {**about, "scheme": ORACLE, "gain": gain, "capacity_mbps": float(capacity.mean()), **bound.figures()}
+        row |= {SCORE: score_of_bound(link, capacity)} if link.league and gain == 1.0 else {}
         runs.rows.append(row)
         if with_series and gain == 1.0:
             delay = bound.queueing_delay_ms
@@ -473,23 +516,33 @@ def _over_time(flow: record.Subject) -> dict[str, np.ndarray]:
 
 
 def best_window(link: Link, capacity_mbps: np.ndarray) -> tuple[int, Run]:
-    """Returns the fixed window with the highest power on this link, in packets, and its run."""
-    bdp = float(capacity_mbps.mean()) * link.base_rtt_ms * 125.0 / held_out.PACKET_BYTES
+    """Returns the fixed window with the highest power on this link, in packets, and its run; of the league's links the
+    one with the highest score.
+    """
+    bdp = float(capacity_mbps.mean()) * link.base_rtt_ms * 125.0 / PACKET_BYTES
     best: tuple[float, int, Run] | None = None
     for window in sorted({max(2, round(share * bdp)) for share in WINDOWS_BDP}):
         sender = Entrant(BEST_WINDOW, {"scheme": "fixed", "params": {"window": window}})
         run = perform(held_out.scenario(link, sender), SIM)
         [flow] = run.measured().flows
-        # The signal delay is of the queue alone: without any, power has no bound. Propagation gives it one.
-        delay_ms = table.value(flow, "signal_delay_p95_ms") + link.delay_ms
-        reached = power(table.value(flow, "throughput_mbps"), delay_ms)
+        reached, most = _reach(link, flow, float(capacity_mbps.mean()))
         if best is None or reached > best[0]:
             best = reached, window, run
         # A larger window has no less delay: where all of the capacity would not do at this one, no larger window does.
-        elif power(float(capacity_mbps.mean()), delay_ms) < best[0]:
+        elif most < best[0]:
             break
     assert best is not None
     return best[1:]
+
+
+def _reach(link: Link, flow: record.Subject, capacity_mbps: float) -> tuple[float, float]:
+    """Returns what a fixed window reaches, and what all of the capacity would reach with its delay."""
+    if link.league:
+        delay_ms = table.value(flow, "queueing_delay_mean_ms")
+        return table.value(flow, "score"), table.normalised_power(1.0, delay_ms, link.base_rtt_ms)
+    # The signal delay is of the queue alone: without any, power has no bound. Propagation gives it one.
+    delay_ms = table.value(flow, "signal_delay_p95_ms") + link.delay_ms
+    return power(table.value(flow, "throughput_mbps"), delay_ms), power(capacity_mbps, delay_ms)
 
 
 def _collect(result: Evaluation, link: Link, runs: _LinkRuns) -> None:

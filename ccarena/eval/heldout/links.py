@@ -15,6 +15,7 @@
 | `wifi`            | Wi-Fi's models, quiet and busy                    | 1 BDP of the mean rate | link models       |
 | `lossy`           | 24 Mbit/s, 40 ms: loss at random, in bursts, by time; reordering; a policer | 1 BDP | ours |
 | `l4s`             | constant, steps; alone, beside Prague or CUBIC    | DualPI2 (RFC 9332)     | ours              |
+| `league`          | 306 links in eight families (`league`)            | by family              | ours              |
 
 Every scheme gets the same links. They have ACCT's router, which only ACCT's packets address. The router knows the
 capacity at any time, with two exceptions. On `signals` it has faults: it is late, measures now and then, errs, writes
@@ -34,21 +35,23 @@ acknowledgements. Expectations on recorded cellular links apply to them, too.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ccarena.errors import ConfigError, did_you_mean
-from ccarena.scenarios.entrants import Entrant
+from ccarena.eval.heldout.league import league
+from ccarena.eval.heldout.link import LEAGUE, TRACES, Link, bdp_packets, scenario
 from ccarena.traces import models
 from ccarena.traces.given import TraceLinks
 from ccarena.traces.held_out import HELD_OUT
 from ccarena.traces.recorded import HELD_OUT_SEED, find_trace, started, trace_service
 
 __all__ = [
+    "DEFAULT",
     "LINK_SETS",
     "MOST_SEEDS",
     "TRACES",
@@ -59,15 +62,11 @@ __all__ = [
     "scenario",
 ]
 
-TRACES = "traces"
-"""Link set of the traces that a user names."""
-
 SYNTHETIC_PRESETS = ("lte-stationary", "lte-walking", "lte-bus", "lte-driving", "lte-driving-att", "umts-driving")
 
 MOST_SEEDS = 10_000
 LONGEST_S = 100_000.0
 """Longest run of a link: its capacity is drawn, and kept, in advance."""
-PACKET_BYTES = 1500
 RATE_MBPS = (5.0, 100.0)
 RTT_MS = (10.0, 100.0)
 STEP_S = 4.0
@@ -108,77 +107,6 @@ L4S: dict[str, list[dict[str, Any]]] = {
 """Flows beside the entrant's on links of `l4s`."""
 CELLULAR_DELAY_MS = 20.0
 CELLULAR_BUFFERS_PACKETS = (100, 1000)
-
-
-@dataclass(frozen=True)
-class Link:
-    """Link of a link set, for one seed."""
-
-    link_set: str
-    name: str
-    """Name without the seed: rows of one name are repetitions."""
-    seed: int
-    duration_s: float
-    delay_ms: float
-    """One-way propagation; the base RTT is twice that."""
-    buffer_packets: int
-    service: dict[str, Any]
-    """Service of the scenario's `links[0]`."""
-    group: str = ""
-    """Group that an expectation refers to: the link set, and for cellular the buffer."""
-    synthetic: bool = False
-    """The link replaces a recorded trace that was not found."""
-    back: dict[str, Any] | None = None
-    """Service of the link that acknowledgements cross; None is pure delay."""
-    router: bool | dict[str, Any] = True
-    """Router of the scenario's `links[0]`, which advertises a rate."""
-    more: dict[str, Any] = field(default_factory=dict)
-    """Further keys of the scenario's `links[0]`."""
-    others: Sequence[Mapping[str, Any]] = ()
-    """Flows of the scenario beside the entrant's, which comes first. Bounds of a lone sender are then not run."""
-
-    @property
-    def base_rtt_ms(self) -> float:
-        """Returns the round-trip propagation delay."""
-        return 2.0 * self.delay_ms
-
-    @property
-    def capacity_window_ms(self) -> float:
-        """Returns the window over which capacity must be counted to be known: the router's 100 ms on a trace,
-        else 0.
-        """
-        return 100.0 if self.recorded or "conditions" in self.more else 0.0
-
-    @property
-    def recorded(self) -> bool:
-        """Returns whether its capacity is a trace's, or replaces one."""
-        return self.link_set.startswith("cellular") or self.link_set == TRACES
-
-    @property
-    def services(self) -> list[dict[str, Any]]:
-        """Returns the services of both directions that have one."""
-        return [self.service, *([self.back] if self.back else [])]
-
-
-def scenario(link: Link, entrant: Entrant) -> dict[str, Any]:
-    """Returns the scenario of a bulk flow of `entrant` over `link`, and the link's other flows after it, with packets
-    and reports recorded, in 1 ms bins.
-    """
-    flow = entrant.as_flow(name="flow0", base_rtt_ms=link.base_rtt_ms)
-    queue = {"type": "droptail", "packets": link.buffer_packets}
-    one_way = {"queue": queue, "delay_ms": link.delay_ms}
-    links = [{"name": "bottleneck", "service": link.service, "router": link.router, **one_way, **link.more}]
-    if link.back is not None:
-        links.append({"name": "back", "service": link.back, **one_way})
-        flow |= {"path": ["bottleneck"], "return_path": ["back"]}
-    return {
-        "version": 1,
-        "duration_s": link.duration_s,
-        "seed": link.seed,
-        "links": links,
-        "flows": [flow, *link.others],
-        "record": {"packets": True, "reports": entrant.policy is not None, "bin_ms": 1},
-    }
 
 
 def build(
@@ -246,14 +174,6 @@ def _check(seeds: int, duration_s: float | None) -> None:
         raise ConfigError(f"seeds = {seeds}: expected 1 to {MOST_SEEDS}")
     if duration_s is not None and not 0 < duration_s <= LONGEST_S:
         raise ConfigError(f"duration_s = {duration_s:g}: expected above 0 and at most {LONGEST_S:g} s")
-
-
-def bdp_packets(rate_mbps: float, rtt_ms: float) -> int:
-    """Returns packets of 1500 bytes in one bandwidth-delay product, rounded up, and at least 32.
-
-    Below 32, the figures would mostly show the burst of an initial window and its delayed ACKs.
-    """
-    return max(32, math.ceil(rate_mbps * rtt_ms * 125.0 / PACKET_BYTES))
 
 
 def _slides(seed: int, duration_s: float) -> list[Link]:
@@ -422,5 +342,8 @@ LINK_SETS: dict[str, tuple[Callable[[int, float], list[Link]], float]] = {
     "wifi": (partial(_of_models, "wifi"), 30.0),
     "lossy": (_lossy, 30.0),
     "l4s": (_l4s, 15.0),
+    LEAGUE: (league, 20.0),
 }
 """Link sets: each one's maker and its own duration of a run, s."""
+DEFAULT = tuple(name for name in LINK_SETS if name != LEAGUE)
+"""Link sets that run if none is named: all but the league, which has more links than all others together."""

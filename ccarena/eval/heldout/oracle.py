@@ -34,8 +34,9 @@ from numpy.typing import ArrayLike, NDArray
 from ccarena import _core
 from ccarena.eval.measure.loss import loss_shares
 from ccarena.eval.measure.sample import percentile
+from ccarena.eval.measure.table import normalised_power
 
-__all__ = ["Bound", "one_rtt_late", "trade_off"]
+__all__ = ["Bound", "best_score", "one_rtt_late", "trade_off"]
 
 Floats = NDArray[np.float64]
 _PACKET_BYTES = 1500
@@ -136,6 +137,36 @@ def trade_off(capacity_mbps: bytes, slot_ms: float, late: int, limit_bytes: floa
             kept.append((utilisation, signal_ms))
     curve = np.array(kept[::-1])
     return curve[:, 0], curve[:, 1]
+
+
+def best_score(
+    capacity_mbps: Floats, slot_ms: float, base_rtt_ms: float, limit_bytes: float, *, by_opportunities: bool
+) -> float:
+    """Returns the best normalised power of the senders of `trade_off`: those with whole packets.
+
+    `by_opportunities`: a packet waits for a delivery opportunity of a trace, and takes no time of its own to send. Else
+    its own serialisation is no queueing delay, as in `queueing_delay_mean_ms`.
+    """
+    served_most = capacity_mbps * slot_ms * 125.0
+    late = max(1, round(base_rtt_ms / slot_ms))
+    constant = bool(np.all(served_most == served_most[:1]))
+    own_bytes = 0.0 if by_opportunities else _PACKET_BYTES
+    best = 0.0
+    for average_ms in AVERAGES_MS[:1] if constant else AVERAGES_MS:
+        known = _trailing_mean(served_most, max(1, round(average_ms / slot_ms)))
+        for gain in GAINS:
+            sender = (late, gain, limit_bytes, _PACKET_BYTES, True)
+            sent, served, lost, _ = _core.one_rtt_late(served_most, known, *sender)
+            accepted = sent - lost
+            weight = np.diff(accepted)
+            if weight.sum() > 0:
+                # All that came before the last packet of the slot is gone when its own transmission begins.
+                delay_ms = np.average(
+                    _waiting_ms(np.maximum(accepted - own_bytes, 0.0), served, slot_ms), weights=weight
+                )
+                used = float(served[-1] / served_most.sum())
+                best = max(best, normalised_power(used, float(delay_ms), base_rtt_ms))
+    return best
 
 
 def _trailing_mean(values: Floats, window: int) -> Floats:

@@ -21,7 +21,7 @@ from ccarena.eval.heldout.gain import Trainings, over_trainings
 from ccarena.eval.heldout.page import repeat_command
 from ccarena.eval.heldout.paper_plots import OVER_TIME, paper_over_time
 from ccarena.eval.heldout.plots import throughput_delay
-from ccarena.eval.heldout.summary import mean_rows
+from ccarena.eval.heldout.summary import mean_rows, print_first
 from ccarena.eval.heldout.training_run import write_outcome
 from ccarena.eval.measure.table import FIGURES
 from ccarena.executors import Executor
@@ -231,6 +231,7 @@ def evaluate(
             backend=backend,
             executor=executor,
             say=(lambda line: print(line, file=sys.stderr)) if bar is not None else None,
+            early=print_first if bar is not None else None,
         )
         files = [file for each in policies if (file := each.policy_file) is not None]
         trainings = [read_progress(file.parent / PROGRESS) for file in files]

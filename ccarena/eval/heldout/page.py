@@ -13,8 +13,18 @@ from ccarena.eval.heldout import plots
 from ccarena.eval.heldout.evaluation import Evaluation
 from ccarena.eval.heldout.expectations import Expectation, Verdict
 from ccarena.eval.heldout.gain import Gain
+from ccarena.eval.heldout.headroom import headroom, league_scores
 from ccarena.eval.heldout.learned_actions import learned_actions
-from ccarena.eval.heldout.summary import SUMMARY, gain_table, label, parts_table, summary_table, with_interval
+from ccarena.eval.heldout.summary import (
+    SUMMARY,
+    gain_table,
+    headroom_table,
+    label,
+    league_table,
+    parts_table,
+    summary_table,
+    with_interval,
+)
 from ccarena.eval.measure.figure_text import heading
 from ccarena.pages import Block, Callout, Cell, Choice, Code, Details, Items, Page, Section, Table, Text, write
 from ccarena.pages.page import anchor
@@ -49,6 +59,7 @@ def evaluation_page(
     sections += learned_actions(result)
     sections += [] if not verdict.expectations else [_expectations(verdict)]
     sections += [] if verdict.gain is None else [_gain(verdict.gain)]
+    sections += _league(result)
     sections.append(_summary(result))
     if result.series:
         sections.append(_over_time(result))
@@ -195,6 +206,20 @@ def _summary(result: Evaluation) -> Section:
     table = Table(head, rows, words=2, grouped=True, emphasise=label(result.policy, result.policy))
     lead = "Means over links and seeds; ± is half of the 95 % confidence interval over seeds (Student's t)."
     return Section("All schemes", lead, [table])
+
+
+def _league(result: Evaluation) -> list[Section]:
+    known = headroom(result)
+    if not known:
+        return []
+    lead = (
+        "The headroom is the score of an oracle over that of the best heuristic, less 1: what is left to learn. A lone "
+        "sender's score is normalised power, and its oracle knows capacity one round trip late. Where flows share a "
+        "link, the oracle gives each its fair share without a queue. The best fixed window is chosen with hindsight "
+        "on each link. Scores are geometric means over links, with a bootstrap interval."
+    )
+    tables = [(Table(*headroom_table(known), words=1)), Table(*league_table(league_scores(result)), words=1)]
+    return [Section("The league", lead, tables)]
 
 
 def _over_time(result: Evaluation) -> Section:

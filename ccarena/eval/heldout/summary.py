@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ import numpy as np
 
 from ccarena.core.terminal import print_table, visible
 from ccarena.eval.heldout.evaluation import ORACLE, Evaluation
-from ccarena.eval.heldout.expectations import Verdict
+from ccarena.eval.heldout.expectations import Verdict, judge
 from ccarena.eval.heldout.gain import Gain, Part
+from ccarena.eval.heldout.headroom import EVERY, Headroom, headroom, league_scores
 from ccarena.eval.measure.figure_text import heading, show
 from ccarena.eval.measure.sample import confidence_interval
 from ccarena.eval.measure.table import FIGURES
@@ -23,12 +25,15 @@ __all__ = [
     "SUMMARY",
     "digest",
     "gain_table",
+    "headroom_table",
     "label",
+    "league_table",
     "mean_of",
     "mean_rows",
     "means",
     "parts_table",
     "print_answers",
+    "print_first",
     "print_summary",
     "summary_table",
     "with_interval",
@@ -90,7 +95,10 @@ def _counted(result: Evaluation, group: str, scheme: str) -> list[dict[str, Any]
 
 def digest(result: Evaluation, verdict: Verdict) -> dict[str, Any]:
     """Returns the evaluation in short: verdict, and each group's and scheme's means, for a policy's metadata."""
-    return {"verdict": verdict.as_dict(), "means": means(result), "meta": result.meta}
+    known = [each.as_dict() for each in headroom(result)]
+    league = {"headroom": known, "scores": league_scores(result)}
+    short = {"verdict": verdict.as_dict(), "means": means(result), "meta": result.meta}
+    return short | ({"league": league} if known else {})
 
 
 def means(result: Evaluation) -> dict[str, dict[str, dict[str, float]]]:
@@ -113,6 +121,9 @@ def print_summary(result: Evaluation, verdict: Verdict | None, page: Path | None
     many = f" and {seeds} seeds, ± half of the 95 % interval over seeds" if seeds > 1 else ", one seed"
     title = f"backend {result.meta['backend']}: mean over links{many}"
     print_table(title, *summary_table(result), left=2)
+    if known := headroom(result):
+        print_table("the league: scores", *league_table(league_scores(result)), left=1)
+        print_table("the league: what is left to learn", *headroom_table(known), left=1)
     console = Console(highlight=False, soft_wrap=True)
 
     def say(text: str, style: str | None = None) -> None:
@@ -142,6 +153,31 @@ def print_summary(result: Evaluation, verdict: Verdict | None, page: Path | None
         say(f"page: {page}")
 
 
+def headroom_table(known: Sequence[Headroom]) -> tuple[list[str], list[list[str]]]:
+    """Returns (headings, rows): the headroom of each family of the league."""
+    head = ["family", "links", "oracle", "best heuristic", "its score", "headroom [95 %]", "over the best of each link"]
+    head += ["best fixed window", "more than 5 %?"]
+    rows = []
+    for each in known:
+        low, high = (f"{100 * bound:.0f}" if math.isfinite(bound) else "–" for bound in (each.low, each.high))
+        links = f"{each.links}" + (f" ({each.synthetic} generated)" if each.synthetic else "")
+        said = f"{100 * each.gain:.0f} % [{low}, {high}]"
+        window = f"{each.window:.3f}" if math.isfinite(each.window) else "–"
+        row = [each.family, links, f"{each.oracle:.3f}", label(each.best), f"{each.score:.3f}", said]
+        rows.append([*row, f"{100 * each.gain_of_links:.0f} %", window, each.answer])
+    return head, rows
+
+
+def league_table(scores: Mapping[str, Mapping[str, float]]) -> tuple[list[str], list[list[str]]]:
+    """Returns (headings, rows): the scores of all entrants in each family of the league."""
+    families = list(dict.fromkeys(name for each in scores.values() for name in each if name != EVERY))
+    rows = [
+        [label(who), *(f"{each[name]:.3f}" if name in each else "–" for name in (EVERY, *families))]
+        for who, each in scores.items()
+    ]
+    return ["entrant", "mean", *families], rows
+
+
 def print_answers(answers: Sequence[Answer], label: str = "") -> None:
     """Prints each question with its answer; `label` names the policy if there are several."""
     from rich.console import Console
@@ -154,6 +190,16 @@ def print_answers(answers: Sequence[Answer], label: str = "") -> None:
         console.print(visible(f"{look.sign} {each.sentence}"), style=look.terminal, markup=False)
     if not label:
         console.print(f"why, and a training whose network gains (`ccarena train --config {GAINS}`): {WHY}")
+
+
+def print_first(result: Evaluation, total: int) -> None:
+    """Prints the answers of a part of the links on stderr, each policy's on a line."""
+    runs = {(row["group"], row["link"], row["seed"]) for row in result.rows}
+    for label_ in result.policies:
+        answer = judge(result.of_policy(label_)).learned
+        who = f"{label_}: " if len(result.policies) > 1 else ""
+        at = f"first verdict, after {len(runs)} of {total} links"
+        print(visible(f"{at}: {who}{answer.question} {STATES[answer.state].sign} {answer.sentence}"), file=sys.stderr)
 
 
 def gain_table(gain: Gain) -> tuple[list[str], list[list[str]]]:

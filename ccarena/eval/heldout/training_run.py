@@ -18,7 +18,7 @@ from ccarena.eval.heldout.evaluate import evaluate
 from ccarena.eval.heldout.evaluation import Evaluation
 from ccarena.eval.heldout.expectations import Verdict, judge
 from ccarena.eval.heldout.page import write_page
-from ccarena.eval.heldout.summary import digest, print_summary
+from ccarena.eval.heldout.summary import digest, print_first, print_summary
 from ccarena.runs.run_folder import (
     EVALUATION,
     PAGE,
@@ -51,6 +51,7 @@ def evaluate_run(run: Path, config: TrainConfig) -> Verdict:
             threads=config.threads,
             progress=progress,
             config=config,
+            early=print_first,
         )
     result.repeat = read_commands(run)
     training = read_progress(run / PROGRESS)

@@ -15,6 +15,7 @@ from ccarena.eval.compete.matches import Plan, compete
 from ccarena.eval.heldout import links as held_out
 from ccarena.eval.heldout.evaluate import best_window
 from ccarena.eval.heldout.evaluation import BEST_WINDOW
+from ccarena.eval.heldout.link import PACKET_BYTES
 from ccarena.eval.heldout.oracle import one_rtt_late
 from ccarena.eval.leaderboard.cells import MEETING as TOGETHER
 from ccarena.eval.leaderboard.cells import Cell, Measured
@@ -124,7 +125,7 @@ def _of_run(cell: Cell, run: Run, flow: Subject, series: bool) -> Measured:
 
 
 def _one_rtt_late(cell: Cell, link: held_out.Link, capacity: NDArray[np.float64], series: bool) -> Measured:
-    limit = link.buffer_packets * held_out.PACKET_BYTES
+    limit = link.buffer_packets * PACKET_BYTES
     bound = one_rtt_late(capacity, 1.0, link.base_rtt_ms, limit, average_ms=link.capacity_window_ms)
     scores = {
         name: normalised_power(bound.utilisation, bound.queueing_delay_mean_ms, link.base_rtt_ms, powers)

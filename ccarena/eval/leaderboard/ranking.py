@@ -30,6 +30,7 @@ from ccarena.eval.leaderboard.comparison import better, groups, visible
 from ccarena.eval.leaderboard.entrants import ORACLE
 from ccarena.eval.leaderboard.figures import SCORES, SHARING, solo
 from ccarena.eval.leaderboard.links import CLASSES, SCENARIO
+from ccarena.eval.measure.table import LEAST_SCORE
 from ccarena.traces.held_out import derives_from
 
 __all__ = ["FEW_BLOCKS", "OVERALL", "UNSEEN", "Row", "describe", "first_of", "groups_of", "rank", "seen_by"]
@@ -41,8 +42,6 @@ RESAMPLES = 1000
 FEW_BLOCKS = 6
 LEAST_DELAY_MS = 0.1
 """Least delay in a logarithm; smaller ones are raised to it."""
-LEAST_SCORE = 1e-4
-"""Least score, for a run that gets nothing through: a zero would make the geometric mean zero."""
 Floats = NDArray[np.float64]
 
 

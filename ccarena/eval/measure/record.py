@@ -322,8 +322,21 @@ class Subject:
             return np.asarray(traces.generate(service["preset"], duration_s, service["seed"]), dtype=np.int64)
         if service["type"] != "trace":
             return None
-        stamps = traces.load(service["file"]).astype(np.int64)
-        period, end = int(stamps[-1]), round(duration_s * 1e3)
-        laps = np.arange((offset + end) // period + 1) * period
-        every = (laps[:, None] + stamps[None, :]).ravel() - offset
-        return every[(every >= 0) & (every <= end)]
+        file = traces.find(service["file"])
+        about = file.stat()
+        return _of_trace(str(file), (about.st_mtime_ns, about.st_size), offset, duration_s)
+
+
+@functools.lru_cache(maxsize=16)
+def _of_trace(file: str, state: tuple[int, int], offset_ms: int, duration_s: float) -> Ints:
+    """Returns the delivery opportunities of a run over a trace, whose file's `state` tells a change.
+
+    All runs over a link share them, since reading a long trace takes about as long as a run.
+    """
+    stamps = traces.load(file).astype(np.int64)
+    period, end = int(stamps[-1]), round(duration_s * 1e3)
+    laps = np.arange((offset_ms + end) // period + 1) * period
+    every = (laps[:, None] + stamps[None, :]).ravel() - offset_ms
+    found: Ints = every[(every >= 0) & (every <= end)]
+    found.flags.writeable = False
+    return found

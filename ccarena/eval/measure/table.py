@@ -50,7 +50,7 @@ from ccarena.eval.measure.throughput import (
 )
 from ccarena.eval.theory import fairness
 
-__all__ = ["FIGURES", "POWERS", "Figure", "columns", "figures_for", "normalised_power", "register", "row", "value"]
+__all__ = ["FIGURES", "LEAST_SCORE", "POWERS", "Figure", "columns", "figures_for", "normalised_power", "register", "row", "value"]
 
 Scope = Literal["flow", "link", "run"]
 
@@ -244,6 +244,10 @@ def _score(name: str) -> Callable[[Subject], float]:
     return lambda s: normalised_power(
         value(s, "utilisation"), value(s, "queueing_delay_mean_ms"), s.base_rtt_ms, POWERS[name]
     )
+
+
+LEAST_SCORE = 1e-4
+"""Least score in a geometric mean, for a run that gets nothing through: a zero would make the mean zero."""
 
 
 def normalised_power(

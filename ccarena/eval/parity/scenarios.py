@@ -56,7 +56,7 @@ def returns(
         return None
     own = of_file(policy)
     entrants = [own, own.deciding({"integer": own.policy})]
-    links = held_out.build(list(link_sets or config.eval.link_sets or held_out.LINK_SETS), 1, duration_s)
+    links = held_out.build(list(link_sets or config.eval.link_sets or held_out.DEFAULT), 1, duration_s)
 
     def run(link: held_out.Link) -> list[float]:
         return [_return(backends.execute(held_out.scenario(link, entrant), SIM), reward) for entrant in entrants]

@@ -26,13 +26,16 @@ pub struct Sender {
     /// After a round trip without a packet, one is sent beyond the window, so that the end of an
     /// outage is noticed.
     pub packet: f64,
+    /// Flag that the part of a packet that a slot leaves over is sent with the next one's. Without it, a sender of 2.7 packets
+    /// per slot sends 2.
+    pub carries: bool,
 }
 
 /// Runs it over slots that serve `served_most` bytes at most, of which it hears `known`; the queue holds `limit` bytes. Slots
 /// beyond the shorter one are left out.
 #[must_use]
 pub fn one_rtt_late(served_most: &[f64], known: &[f64], sender: Sender, limit: f64) -> Totals {
-    let Sender { gain, packet, .. } = sender;
+    let Sender { gain, packet, carries, .. } = sender;
     let late = sender.late.max(1);
     let whole = |bytes: f64| if packet > 0.0 { (bytes / packet + 1e-9).floor() * packet } else { bytes };
     let mut run = Totals { sent: vec![0.0], served: vec![0.0], lost: vec![0.0], queue: vec![0.0] };
@@ -43,7 +46,7 @@ pub fn one_rtt_late(served_most: &[f64], known: &[f64], sender: Sender, limit: f
         if let Some(heard) = t.checked_sub(late).map(|then| gain * known[then]) {
             // Entry k of the totals is what had happened before slot k.
             let in_flight = sent - whole(run.served[t - late + 1]) - run.lost[t - late + 1];
-            credit = (credit + heard).min(heard.max(packet));
+            credit = (credit + heard).min(if carries { heard + packet } else { heard.max(packet) });
             offered = whole((heard * late as f64 - in_flight).min(credit)).max(0.0);
             silent = if offered > 0.0 { 0 } else { silent + 1 };
             if offered < packet && (in_flight < packet || silent >= late) {
@@ -77,11 +80,21 @@ mod tests {
     #[test]
     fn it_hears_of_a_change_a_round_trip_later() {
         let capacity = [10.0, 10.0, 10.0, 4.0, 4.0, 4.0, 4.0];
-        let sender = Sender { late: 2, gain: 1.0, packet: 0.0 };
+        let sender = Sender { late: 2, gain: 1.0, packet: 0.0, carries: false };
         let run = one_rtt_late(&capacity, &capacity, sender, f64::INFINITY);
         assert_eq!(run.sent, [0.0, 0.0, 0.0, 10.0, 20.0, 30.0, 30.0, 30.0], "the queue that it made drains first");
         assert_eq!(run.queue, [0.0, 0.0, 0.0, 0.0, 6.0, 12.0, 8.0, 4.0]);
         let short = one_rtt_late(&capacity, &capacity, sender, 5.0);
         assert_eq!((short.queue[5], short.lost[7]), (5.0, 7.0), "what a short queue cannot hold is lost");
+    }
+
+    #[test]
+    fn a_part_of_a_packet_is_sent_later() {
+        let capacity = [2.5; 100];
+        let sent = |carries| {
+            let sender = Sender { late: 10, gain: 1.0, packet: 1.0, carries };
+            one_rtt_late(&capacity, &capacity, sender, f64::INFINITY).sent[100]
+        };
+        assert_eq!((sent(false), sent(true)), (180.0, 225.0), "of 90 slots with 2.5 packets each");
     }
 }
