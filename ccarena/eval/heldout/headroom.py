@@ -74,7 +74,12 @@ class Headroom:
 
 
 def score_of(link: Link, run: Run) -> float:
-    """Returns the score of a run on a link of the league."""
+    """Returns the score of a run on a link of the league; 0 if nothing came through."""
+    score = _score_of(link, run)
+    return score if math.isfinite(score) else 0.0
+
+
+def _score_of(link: Link, run: Run) -> float:
     if not link.shared:
         return float(value(run.measured().flows[0], "score"))
     record = Record(run.document, run.result, (SHARED_FROM * link.duration_s, link.duration_s))

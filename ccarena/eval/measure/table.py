@@ -50,7 +50,18 @@ from ccarena.eval.measure.throughput import (
 )
 from ccarena.eval.theory import fairness
 
-__all__ = ["FIGURES", "LEAST_SCORE", "POWERS", "Figure", "columns", "figures_for", "normalised_power", "register", "row", "value"]
+__all__ = [
+    "FIGURES",
+    "LEAST_SCORE",
+    "POWERS",
+    "Figure",
+    "columns",
+    "figures_for",
+    "normalised_power",
+    "register",
+    "row",
+    "value",
+]
 
 Scope = Literal["flow", "link", "run"]
 

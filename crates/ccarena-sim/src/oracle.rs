@@ -26,8 +26,8 @@ pub struct Sender {
     /// After a round trip without a packet, one is sent beyond the window, so that the end of an
     /// outage is noticed.
     pub packet: f64,
-    /// Flag that the part of a packet that a slot leaves over is sent with the next one's. Without it, a sender of 2.7 packets
-    /// per slot sends 2.
+    /// Flag that the part of a packet that a slot leaves over is sent with the next one's. Without it, a sender of
+    /// 2.7 packets per slot sends 2.
     pub carries: bool,
 }
 

@@ -100,9 +100,10 @@ def test_generated_links_replace_recordings_and_say_so(tmp_path: Path, monkeypat
 def test_page_terminal_and_json_have_the_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    every = of(tmp_path, monkeypatch)
-    chosen = [short(link) for link in every if link.group == "league, constant"][:2]
-    chosen += [short(link) for link in every if link.shared == "own"][:2]
+    of(tmp_path, monkeypatch)
+    every = links.build([LEAGUE], 1, 4.0)
+    chosen = [link for link in every if link.group == "league, constant"][:2]
+    chosen += [link for link in every if link.shared == "own"][:2]
     result = evaluate.run_lineup(chosen, [parse("cubic"), parse("copa")], {"seeds": 1})
     verdict = judge(result)
     league_ = digest(result, verdict)["league"]
@@ -150,6 +151,13 @@ def test_the_oracle_of_a_constant_link_loses_the_first_round_trip_alone() -> Non
     late = best_score(np.repeat([20.0, 5.0] * 20, 250), 1.0, 50.0, math.inf, by_opportunities=False)
     later = best_score(np.repeat([20.0, 5.0] * 20, 250), 1.0, 100.0, math.inf, by_opportunities=False)
     assert later < late < 0.95
+
+
+def test_a_run_that_gets_nothing_through_has_no_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    link = next(link for link in of(tmp_path, monkeypatch) if link.shared == "rival")
+    document = scenario(link, parse("cubic"))
+    document["links"][0]["loss"] = 1.0
+    assert score_of(link, perform(document, SIM)) == 0
 
 
 def rows_of(scores: dict[str, list[float]], **about: Any) -> list[dict[str, Any]]:
