@@ -472,6 +472,7 @@ def _present(result: Result, paper: Result | None) -> tuple[Result, Result | Non
         tuple(result.labels[i] for i in kept) if result.labels else (),
         tuple(result.intervals[i] for i in kept) if result.intervals else (),
         result.scalar,
+        tuple(kept) if len(kept) < len(result.values) else None,
     ), paper
 
 
@@ -536,13 +537,21 @@ _TESTS = (
 
 def _against(form: str, limit: Measured) -> Test:
     compare: Callable[[Any, Any], Any] = np.greater_equal if form == "at_least" else np.less_equal
-    return lambda result, paper, rows, chosen: bool(np.all(compare(result.values, limit(rows, chosen).values)))
+    return lambda result, paper, rows, chosen: bool(
+        np.all(compare(result.values, _beside(result, limit(rows, chosen))))
+    )
+
+
+def _beside(result: Result, limit: Result) -> np.ndarray[Any, Any]:
+    """Returns the limits of the values in `result`: one for all, or those that a partial sweep has kept."""
+    values = np.asarray(limit.values)
+    return values if result.kept is None or values.size == 1 else values[list(result.kept)]
 
 
 def _same_side(limit: Measured, path: str) -> Test:
     def test(result: Result, paper: Result | None, rows: Sequence[Row], chosen: Mapping[str, str]) -> bool:
         values, theirs = np.asarray(result.values), _of_paper(paper, len(result.values), path)
-        edge = np.asarray(limit(rows, chosen).values)
+        edge = _beside(result, limit(rows, chosen))
         return bool(np.all((values > edge) == (theirs > edge)))
 
     return test

@@ -101,6 +101,8 @@ class Result:
     labels: tuple[str, ...] = ()
     intervals: tuple[tuple[float, float], ...] = ()
     scalar: bool = True
+    kept: tuple[int, ...] | None = None
+    """Places of the values among those of the whole sweep; None if a partial sweep left out none."""
 
 
 Measured = Callable[[Sequence[Row], Mapping[str, str]], Result]

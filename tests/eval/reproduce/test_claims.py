@@ -197,6 +197,10 @@ def test_what_never_happened_and_what_was_not_run() -> None:
     assert judge(claim, few).state == judge(claim, []).state == judge(claim, [], partial=True).state == "not tested"
     partial = judge(claim, few, partial=True)
     assert (partial.state, partial.measured) == ("holds", "20: 2.02")
+    for limits, state in (([1, 3], "holds"), ([3, 1], "does not hold")):
+        limited = model.model_copy(update={"holds": {"at_most": limits}, "read": None})
+        (claim,) = parse_claim(limited, NAMES, "claims[0]")
+        assert judge(claim, few, partial=True).state == state, "the limit of the cell that was run"
 
 
 def test_for_each_and_all_of() -> None:
