@@ -451,6 +451,8 @@ class Trials:
     def __init__(
         self, distribution_json: str | None = None, scenario_json: str | None = None, threads: int = 1
     ) -> None: ...
+    def scenario(self, seed: int, trial: int) -> str:
+        """The scenario of trial `trial` of `seed`, as JSON."""
     def run(
         self,
         candidates: list[tuple[Policy | float | tuple[str, list[float]] | None, dict[str, float]]],

@@ -30,6 +30,7 @@ COMMANDS = {
         "ccarena.commands.attack",
         "search the links on which an entrant does worst, and write them as scenarios",
     ),
+    "data": ("ccarena.commands.data", "collect trajectories of schemes as a dataset to learn from, show and export it"),
     "eval": ("ccarena.commands.eval", "evaluate a policy beside heuristics on links"),
     "play": ("ccarena.commands.play", "write the arena as a web page: compose, run and change scenarios in a browser"),
     "fidelity": ("ccarena.commands.fidelity", "hold the simulator against recorded kernel runs"),

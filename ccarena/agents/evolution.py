@@ -22,17 +22,16 @@ from ccarena.agents.actor_critic import ACTOR_GAIN
 from ccarena.agents.algorithm import Arrays, Context, Run, Stats
 from ccarena.agents.evolution_runs import Evaluator, LocalEvaluator
 from ccarena.agents.progress import merge
+from ccarena.agents.squashed import squashed
 from ccarena.configs.link_distribution import param_bounds
 from ccarena.configs.ranges import Ranges
 from ccarena.configs.schema import EvolutionConfig
 from ccarena.configs.spec_files import Action
 from ccarena.envs.trials import Candidate
-from ccarena.errors import ConfigError
 from ccarena.policies import export
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.graph import Graph
-from ccarena.policies.interface import Bounds
-from ccarena.policies.networks import Squash, states_of
+from ccarena.policies.networks import states_of
 from ccarena.policies.spec import Spec
 
 __all__ = ["Evolution", "Genome", "Strategy"]
@@ -117,7 +116,7 @@ class Genome:
         bounds = self._spec.bounds
         if bounds is None or isinstance(self._module, Constant):
             return self._module
-        return _squashed(self._module, bounds)
+        return squashed(self._module, bounds)
 
     def params(self, x: Vectors) -> dict[str, float]:
         """Returns the parameters of a vector."""
@@ -166,38 +165,6 @@ class Genome:
         same = traced.nodes == graph.nodes and traced.tensors.keys() == expected.keys()
         same = same and all(np.array_equal(traced.tensors[name], expected[name]) for name in expected)
         return graph, places if same else None
-
-
-class _Remembering(nn.Module):
-    """Network with memory, squashed into the bounds of a continuous action."""
-
-    def __init__(self, network: nn.Module, bounds: Bounds) -> None:
-        super().__init__()
-        self.network, self.squash = network, Squash(bounds)
-        self.state = states_of(network)
-
-    def forward(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
-        """Maps observations and the state to the action and the next state."""
-        y, h = self.network(x, h)
-        return self.squash(y), h
-
-
-class _RememberingTwo(_Remembering):
-    """Network with two states, such as an LSTM's, squashed into the bounds."""
-
-    def forward(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
-        """Maps observations and the states to the action and the next states."""
-        y, h, c = self.network(x, h, c)
-        return self.squash(y), h, c
-
-
-def _squashed(network: nn.Module, bounds: Bounds) -> nn.Module:
-    states = len(states_of(network))
-    if states > 2:
-        raise ConfigError(f"network: it has {states} states; evolution of continuous actions takes two at most")
-    if not states:
-        return nn.Sequential(network, Squash(bounds))
-    return (_Remembering if states == 1 else _RememberingTwo)(network, bounds)
 
 
 def neutral(spec: Spec, action: Action | None) -> Action:

@@ -19,8 +19,10 @@ _NOUNS = {int: "a whole number", float: "a number", str: "text", bool: "true or 
 
 TITLES = {
     "a3c": "algorithm: a3c",
+    "bc": "algorithm: bc",
     "cma_es": "algorithm: cma_es",
     "es": "algorithm: es",
+    "iql": "algorithm: iql",
     "sb3": "algorithm: Stable-Baselines3",
     "own": "algorithm: your own",
 }

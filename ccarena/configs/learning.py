@@ -236,6 +236,72 @@ class Sb3Config(AlgorithmSection, Named):
     values is equally frequent. Null samples uniformly."""
 
 
+class OfflineConfig(AlgorithmSection):
+    """Algorithm that learns from datasets of trajectories (docs/training.md); it simulates nothing but evaluations."""
+
+    workers_key = None
+    even_learners = False
+
+    data: list[Text] = Field([])
+    """Folders of datasets that `ccarena data collect` wrote, for the same spec. If there are none, the training first
+    runs `schemes` on links of `env` itself, and writes the dataset in its folder."""
+    schemes: list[Text] = Field([])
+    """Schemes to learn from; of given datasets, none named is all of them."""
+    links: int = Field(100, ge=1, le=1_000_000)
+    """Number of links of a dataset that the training collects."""
+    batch: int = Field(256, ge=1, le=1_000_000)
+    """Decisions per update; with a network that has memory, flows that it follows at a time."""
+    sequence: int = Field(16, ge=1, le=4096)
+    """Decisions of each flow per update of a network that has memory: gradients reach so far back, its memory to the
+    beginning of the flow."""
+    learning_rate: float = Field(1e-3, gt=0, le=1)
+    """Adam's step at the start."""
+    learning_rate_end: float = Field(0.1, ge=0, le=1)
+    """Learning rate at the end, as a share of the start; it falls linearly."""
+    max_grad_norm: float = Field(1.0, gt=0)
+    """Largest norm of a gradient, to which it is clipped."""
+
+    @model_validator(mode="after")
+    def _something(self) -> OfflineConfig:
+        if not self.data and not self.schemes:
+            raise ValueError("no data and no schemes: there is nothing to learn from; name one of them")
+        return self
+
+
+class BcConfig(OfflineConfig):
+    """Behaviour cloning: the policy learns the actions of the dataset, by squared error or cross-entropy."""
+
+    implementation = "ccarena.agents.offline:BehaviourCloning"
+
+    name: Literal["bc"] = "bc"
+    """The algorithm."""
+
+
+class IqlConfig(OfflineConfig):
+    """Implicit Q-learning (Kostrikov et al. 2022, arXiv:2110.06169): the policy learns the actions of the dataset that
+    its critics rate above average.
+    """
+
+    implementation = "ccarena.agents.iql:Iql"
+
+    name: Literal["iql"] = "iql"
+    """The algorithm."""
+    gamma: float = Field(0.99, ge=0, lt=1)
+    """Discount per decision."""
+    expectile: float = Field(0.7, gt=0, lt=1)
+    """Expectile of the critics' values that the value function learns: 0.5 is their mean, 1 their maximum."""
+    temperature: float = Field(3.0, ge=0)
+    """Weight of an action is exp(temperature × advantage), at most 100; 0 is behaviour cloning."""
+    target_rate: float = Field(0.005, gt=0, le=1)
+    """Share by which target critics follow the critics per update."""
+    critic_hidden: list[int] = Field([256, 256], min_length=1)
+    """Hidden layers of the critics, which see the observation and have no memory."""
+    reward_scale: float = Field(1.0, gt=0)
+    """Factor on rewards for learning; reported rewards are unscaled."""
+    reward_floor: float | None = Field(None, le=0)
+    """Least reward in learning; null turns this off."""
+
+
 class OwnAlgorithm(AlgorithmSection, Named):
     """Class in your own file that follows `ccarena.agents.algorithm.Algorithm`."""
 
@@ -249,25 +315,29 @@ class OwnAlgorithm(AlgorithmSection, Named):
 def kind_of(value: Any) -> str:
     """Returns the key of `ALGORITHMS` for the algorithm `value`, a mapping or a section with its `name`."""
     name = value.get("name") if isinstance(value, Mapping) else getattr(value, "name", None)
-    if name in ("cma_es", "es"):
+    if name in ("cma_es", "es", "bc", "iql"):
         return str(name)
     if name == "a3c" or not isinstance(name, str):
         return "a3c"
     return "own" if OWN_FILE in name else "sb3"
 
 
-ALGORITHMS: dict[str, type[A3CConfig | CmaEsConfig | EsConfig | Sb3Config | OwnAlgorithm]] = {
+ALGORITHMS: dict[str, type[A3CConfig | BcConfig | CmaEsConfig | EsConfig | IqlConfig | Sb3Config | OwnAlgorithm]] = {
     "a3c": A3CConfig,
+    "bc": BcConfig,
     "cma_es": CmaEsConfig,
     "es": EsConfig,
+    "iql": IqlConfig,
     "sb3": Sb3Config,
     "own": OwnAlgorithm,
 }
 """Sections of algorithms by kind."""
 AlgorithmConfig = Annotated[
     Annotated[A3CConfig, Tag("a3c")]
+    | Annotated[BcConfig, Tag("bc")]
     | Annotated[CmaEsConfig, Tag("cma_es")]
     | Annotated[EsConfig, Tag("es")]
+    | Annotated[IqlConfig, Tag("iql")]
     | Annotated[Sb3Config, Tag("sb3")]
     | Annotated[OwnAlgorithm, Tag("own")],
     Discriminator(kind_of),

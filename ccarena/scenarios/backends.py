@@ -240,7 +240,13 @@ def execute(document: Mapping[str, Any], name: str, **options: Any) -> dict[str,
 
     Raises ScenarioError, TraceError or PolicyError; in real time MachineError or RunnerError.
     """
-    module, _, function = of_result(name).run.partition(":")
+    backend = of_result(name)
+    if backend.real_time and (document.get("record") or {}).get("trajectories"):
+        raise ScenarioError(
+            f"record.trajectories: the backend {name} records none, since it has no privileged state of its links; run "
+            "the scenario in the simulator (--backend sim), or leave the field out"
+        )
+    module, _, function = backend.run.partition(":")
     return dict(getattr(importlib.import_module(module), function)(document, **options))
 
 

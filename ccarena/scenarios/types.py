@@ -77,6 +77,7 @@ class Record(TypedDict, total=False):
     transmissions: bool
     series: bool
     reports: bool
+    trajectories: str | Mapping[str, Any]
     bin_ms: float
 
 

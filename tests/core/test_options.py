@@ -23,6 +23,7 @@ import pytest
 import yaml
 
 from ccarena import cli
+from ccarena.configs import load_config
 from ccarena.configs.unused import RULES
 from ccarena.core.arguments import parsers
 from ccarena.errors import ConfigError
@@ -32,6 +33,7 @@ from ccarena.eval.leaderboard.submitting import links_of
 from ccarena.eval.leaderboard.submitting import submit as submit_policy
 from ccarena.policies import tensorfile
 from ccarena.policies.published import CONTROLLERS
+from ccarena.policies.spec import spec_of
 from ccarena.quic.server import Server
 from ccarena.remote import records
 from ccarena.traces.fetch_sets import FetchedSet
@@ -48,6 +50,7 @@ RANKED = "leaderboard rank --store results.db"
 EXPORTED = "leaderboard export --store results.db"
 CONVERT = "traces convert table.csv --out x.trace"
 CONDITIONS = "traces convert table.csv --out x.csv"
+COLLECTED = "data collect --schemes reno"
 TUNED = "tune-scheme copa --space ranges.yaml"
 SEARCHED = "search copa@delta=0.1:1"
 ATTACKED = "attack cubic"
@@ -107,6 +110,25 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--out": more("tune --space space.yaml", "--out elsewhere"),
         "--resume": more("tune --out elsewhere", "--resume"),
         "--ray-address": more("tune --space space.yaml", "--ray-address head:6379"),
+    },
+    "data collect": {
+        "--config": more(COLLECTED, "--config aurora"),
+        "--schemes": more("data collect", "--schemes reno"),
+        "--links": more(COLLECTED, "--links 7"),
+        "--seed": more(COLLECTED, "--seed 7"),
+        "--out": more(COLLECTED, "--out elsewhere"),
+        "--threads": more(COLLECTED, "--threads 1"),
+    },
+    "data show": {
+        "data": Case("data show absent", "data show set"),
+        "--json": more("data show set", "--json", whole=True),
+    },
+    "data export": {
+        "data": Case(
+            "data export absent --config aurora --name a/b-v0", "data export set --config aurora --name a/b-v0"
+        ),
+        "--name": more("data export set --config aurora", "--name a/b-v0"),
+        "--config": more("data export set --name a/b-v0", "--config aurora"),
     },
     "tune-scheme": {
         "scheme": Case(TUNED, "tune-scheme ledbat --space ranges.yaml"),
@@ -673,6 +695,7 @@ REFUSED: dict[str, str] = {
     f"{CONVERT} --interval length --interval-s 2": "--interval-s has no effect beside the column length",
 }
 
+EMPTY: dict[str, Any] = {"privileged": [], "report": []}
 STANDING_IN = (
     "ccarena.commands.play.show",
     "ccarena.commands.build.build",
@@ -682,6 +705,8 @@ STANDING_IN = (
     "ccarena.commands.status._jobs",
     "ccarena.commands.tune.sweep",
     "ccarena.tune.scheme.run",
+    "ccarena.data.collect.collect",
+    "ccarena.data.minari.export",
     "ccarena.searches.api.carry_out",
     "ccarena.attacks.api.carry_out",
     "ccarena.attacks.api.replay",
@@ -739,6 +764,14 @@ def submission(policy: bytes) -> bytes:
 
 
 @functools.cache
+def no_flows() -> dict[str, Any]:
+    """The manifest of a dataset of aurora without schemes."""
+    spec = spec_of(load_config("aurora"))
+    found = {"format": "ccarena trajectories", "version": 1, "ccarena": "0", "spec": json.loads(spec.canonical)}
+    return {**found, "digest": spec.digest, "links": 1, "seed": 1, "schemes": [], "shards": {}, **EMPTY}
+
+
+@functools.cache
 def measured_run() -> bytes:
     """A run between two machines."""
     link = {"service": {"type": "constant", "rate_mbps": 10}, "queue": {"type": "droptail", "packets": 30}}
@@ -791,6 +824,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]
         Path("ranges.yaml").write_text("delta: [0.1, 1]\n")
         Path("holds.yaml").write_text("properties: [{then: {action: {most: 2}}}]\n")
         Path("links.yaml").write_text("parameters: {loss: 0}\n")
+        Path("set").mkdir()
+        Path("set", "manifest.json").write_text(json.dumps(no_flows()))
         Path("run", "config.yaml").write_text("spec: acct\nname: other\n")
         scenario = {
             "version": 1,

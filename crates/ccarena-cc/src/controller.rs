@@ -104,6 +104,13 @@ pub trait Controller: Send + Sync {
     fn learned(&mut self) -> Option<&mut dyn LearnedController> {
         None
     }
+
+    /// The spec that watches it ([`Spec::watch`](crate::learned::Spec::watch)), if one does: whoever takes its decisions
+    /// finds in [`acted`](LearnedController::acted) what the controller has done, and answers nothing.
+    #[cfg(feature = "policies")]
+    fn watcher(&mut self) -> Option<&mut dyn LearnedController> {
+        None
+    }
 }
 
 /// Needs of a controller from the transport that carries it.

@@ -39,6 +39,8 @@ const LOST: f64 = 2.0;
 /// A learned scheme decides at most so often, and a report has so many columns of four bytes.
 const DECISION_MS: f64 = 1.0;
 const REPORT_BYTES: f64 = 4.0 * 48.0;
+/// Most values of a trajectory besides observation and report: time, action, privileged state.
+const TRAJECTORY_VALUES: usize = 32;
 
 /// Limits of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -276,6 +278,11 @@ impl Demand {
             window.1 = if sent > window_of(scenario, window.1) { index } else { window.1 };
             ends +=
                 if packets.is_finite() { packets * size(size_of::<Transmission>() + size_of::<Heard>()) } else { 0.0 };
+            if let Some(trajectories) = scenario.record.trajectories.as_ref().filter(|t| t.flows.contains(&index)) {
+                let interface = trajectories.spec.interface();
+                let values = interface.observation_len + interface.report.len() + TRAJECTORY_VALUES;
+                reports += packets.min(seconds * 1e3 / DECISION_MS) * size(values * size_of::<f32>());
+            }
             if scenario.record.reports && (flow.spec.is_some() || flow.policy.is_some()) {
                 reports += packets.min(seconds * 1e3 / DECISION_MS) * REPORT_BYTES;
             }

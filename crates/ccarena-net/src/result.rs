@@ -185,6 +185,9 @@ pub struct FlowResult {
     /// The reports of its learned controller, if recorded.
     #[serde(skip)]
     pub reports: Option<Rows>,
+    /// A row per period of the recorded spec: time in s, action during the period, observation, report, privileged state.
+    #[serde(skip)]
+    pub trajectory: Option<Rows>,
 }
 
 /// Results of an application.
@@ -436,6 +439,9 @@ impl FlowResult {
         }
         if let Some(rows) = self.reports.take() {
             arrays.push((&["reports"], Array::Rows(rows)));
+        }
+        if let Some(rows) = self.trajectory.take() {
+            arrays.push((&["trajectory"], Array::Rows(rows)));
         }
         arrays
     }

@@ -7,11 +7,13 @@ mod changes;
 pub mod foreign;
 pub mod own;
 mod read;
+mod trajectories;
 mod write;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ccarena_cc::learned::shipped;
 use ccarena_cc::reader;
 use ccarena_cc::types::{Dur, Rate, Requirement, Time};
 use ccarena_cc::{Config, Feedback, FlowSetting, PolicySpec, Spec, registry};
@@ -206,8 +208,33 @@ pub struct Change {
     pub requirement: Option<Requirement>,
 }
 
+/// Trajectories: flows in the terms of a spec, whatever schemes they run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trajectories {
+    /// The spec.
+    pub spec: Arc<Spec>,
+    /// Values of its parameters, missing ones at their defaults. A flow that runs the spec itself has its own.
+    pub params: BTreeMap<String, f64>,
+    /// Flows that are recorded.
+    pub flows: Vec<usize>,
+}
+
+impl Trajectories {
+    /// Returns true if `flow` runs the spec itself.
+    #[must_use]
+    pub fn is_own(&self, flow: &Flow) -> bool {
+        let digest = |spec: &Spec| spec.interface().digest.clone();
+        let own = match &flow.spec {
+            Some(spec) => Some(digest(spec)),
+            None if flow.foreign.is_some() || flow.own.is_some() => None,
+            None => shipped::find(&flow.scheme).map(digest),
+        };
+        own.is_some_and(|own| own == self.spec.interface().digest)
+    }
+}
+
 /// Recordings beyond summaries.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     /// Every packet's arrival and departure at every link.
     pub packets: bool,
@@ -217,6 +244,8 @@ pub struct Record {
     pub series: bool,
     /// The reports of learned schemes.
     pub reports: bool,
+    /// Flows in the terms of a spec, in the simulator.
+    pub trajectories: Option<Trajectories>,
     /// Bin width of time series.
     pub bin: Dur,
 }
@@ -307,7 +336,14 @@ impl Default for Flow {
 
 impl Default for Record {
     fn default() -> Self {
-        Self { packets: false, transmissions: false, series: false, reports: false, bin: Dur::from_millis(10) }
+        Self {
+            packets: false,
+            transmissions: false,
+            series: false,
+            reports: false,
+            trajectories: None,
+            bin: Dur::from_millis(10),
+        }
     }
 }
 

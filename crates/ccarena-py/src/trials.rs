@@ -66,6 +66,11 @@ impl Trials {
         FIGURES.to_vec()
     }
 
+    /// `scenario(seed, trial) -> str`: the scenario of a trial, as JSON.
+    fn scenario(&self, seed: u64, trial: u64) -> String {
+        self.0.scenario(seed, trial).to_json().to_string()
+    }
+
     /// `run(candidates: [(policy | action | (column, actions) | None, params)], seed, count, first=0)` -> list of dicts, one per
     /// candidate: `figures: float64[rows, FIGURES]`, `params: [rows]`, `reports: float32[n, report]`, `privileged: float32[n,
     /// columns]`, `intervals: uint64[rows]`, how many of them each row has, and `learners: uint64[count]`, how many rows each

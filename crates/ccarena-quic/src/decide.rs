@@ -4,6 +4,7 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use ccarena_cc::action::Numbers;
 use ccarena_cc::{Action, ActionError, LearnedController};
 use ccarena_cc::{BindError, Config, FlowError, Interface, Policies, PolicySpec, Time};
 use ccarena_link::clock;
@@ -52,6 +53,10 @@ impl LearnedController for Recorded<'_> {
 
     fn report(&self, out: &mut [f32]) {
         out.fill(0.0);
+    }
+
+    fn acted(&self) -> Numbers {
+        Numbers::of(self.action)
     }
 
     fn act(&mut self, action: Action, _: Time) -> Result<(), ActionError> {

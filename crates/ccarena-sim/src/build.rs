@@ -15,7 +15,8 @@ use crate::far_end::Recorder;
 use crate::files::Files;
 use crate::receiver::Receiver;
 use crate::sender::{Sender, SenderOptions};
-use crate::sim::{Flow, Sim};
+use crate::sim::{Flow, Follow, Sim};
+use crate::trajectory::Trajectory;
 
 /// A scenario that cannot be simulated.
 #[derive(Debug, thiserror::Error)]
@@ -109,7 +110,7 @@ fn build_flow(
     }
     let mss = planned.app.segment_bytes(planned.mss_bytes);
     let config = scenario.controller(index, mss);
-    let (controller, decider) = match &planned.own {
+    let (mut controller, decider) = match &planned.own {
         Some(own) => {
             let built = build_own(index, own, &config, files);
             (built.map_err(|reason| SimError::Own { flow: index, reason })?, None)
@@ -122,6 +123,13 @@ fn build_flow(
                 FlowError::Policy(source) => SimError::Policy { flow: index, source },
             })?,
     };
+    let recorded = scenario.record.trajectories.as_ref().filter(|recorded| recorded.flows.contains(&index));
+    let is_own = recorded.is_some_and(|recorded| recorded.is_own(planned));
+    if let Some(recorded) = recorded.filter(|_| !is_own) {
+        let config = Config { params: recorded.params.clone(), ..config.clone() };
+        let watched = recorded.spec.watch(controller, &config);
+        controller = watched.map_err(|source| SimError::Scheme { flow: index, source })?;
+    }
     let app = AppState::new(Source::new(&planned.app, &scenario.start(index)), planned.start, mss);
     // A scheme that doubles its window for ever, as a policy may, ends at what memory holds.
     let receive_window = planned.receive_window.unwrap_or_else(|| limits.window_packets(scenario.flows.len()));
@@ -165,6 +173,7 @@ fn build_flow(
     flow.far_end.recorder = any.then(|| Box::new(recorder));
     flow.log = scenario.record.transmissions.then(Box::default);
     flow.reports = (decider.is_some() && scenario.record.reports).then(Vec::new);
+    flow.trajectory = recorded.map(|_| -> Box<dyn Follow> { Box::new(Trajectory::new(is_own)) });
     flow.decider = decider;
     Ok(flow)
 }

@@ -29,6 +29,7 @@ pub mod schedule;
 pub mod scoreboard;
 pub mod sender;
 pub mod sim;
+pub mod trajectory;
 pub mod trials;
 pub mod worlds;
 

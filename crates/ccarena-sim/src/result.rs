@@ -59,6 +59,7 @@ impl Sim {
             series: series.map(|series| series.bins),
             transmissions: flow.log.take().map(|log| *log),
             reports: flow.reports.take().map(|values| Rows { values, width }),
+            trajectory: flow.trajectory.take().map(|trajectory| trajectory.finish()),
             ..FlowResult::new(scenario, index)
         }
     }

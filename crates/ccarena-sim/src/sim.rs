@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use ccarena_cc::{Action, ActionError, Decider, Dur, FlowSetting, Interface, LearnedController, Outside, Signal, Time};
 use ccarena_net::Ecn;
+use ccarena_net::result::Rows;
 use ccarena_net::series::{FlowBin, Series};
 use ccarena_net::transmissions::{self, ECN_CAPABLE, Fate, Heard, LOW_LATENCY, REDUCED, Transmission, TransmissionLog};
 
@@ -31,6 +32,15 @@ pub enum Stop {
     Time,
     /// End of a flow's decision interval: an action is due.
     Decision(usize),
+}
+
+/// Recorder of a flow in the terms of a spec.
+pub(crate) trait Follow: Send + Sync {
+    /// Adds a row if a period of the spec has ended. If flow `index` runs the spec itself, one has (`ended`) or not.
+    fn follow(&mut self, sim: &mut Sim, index: usize, ended: bool);
+
+    /// Returns its rows.
+    fn finish(self: Box<Self>) -> Rows;
 }
 
 /// A flow.
@@ -57,6 +67,8 @@ pub struct Flow {
     pub(crate) log: Option<Box<TransmissionLog>>,
     /// One row per decision, if recorded.
     pub reports: Option<Vec<f32>>,
+    /// Trajectory in the terms of a spec, if recorded.
+    pub(crate) trajectory: Option<Box<dyn Follow>>,
 }
 
 impl Flow {
@@ -76,6 +88,7 @@ impl Flow {
             outside: Outside::default(),
             log: None,
             reports: None,
+            trajectory: None,
         }
     }
 
@@ -516,7 +529,10 @@ impl Sim {
         if !flow.hear(index as u32, self.now, &mut self.arrivals, &mut self.links) {
             return false;
         }
-        if flow.decider.is_some() && self.decide(index) {
+        if flow.trajectory.is_some() {
+            self.follow(index, false);
+        }
+        if self.flows[index].decider.is_some() && self.decide(index) {
             // What this acknowledgement allows is sent once the action is known.
             self.unsent = Some(index);
             return false;
@@ -560,6 +576,9 @@ impl Sim {
             } else {
                 self.drive(index, true);
             }
+            if self.flows[index].trajectory.is_some() {
+                self.follow(index, false);
+            }
         }
     }
 
@@ -602,6 +621,9 @@ impl Sim {
         }
         // The interval's end may have changed the window.
         flow.sender.read_controller();
+        if flow.trajectory.is_some() {
+            self.follow(index, true);
+        }
         if self.answer(index) {
             let Flow { decider, outside, .. } = &mut self.flows[index];
             if let Some(decider) = decider {
@@ -623,6 +645,19 @@ impl Sim {
             sender.read_controller();
         }
         decided
+    }
+
+    /// Lets the recorder of flow `index` add a row.
+    #[cold]
+    fn follow(&mut self, index: usize, ended: bool) {
+        let Some(mut recorder) = self.flows[index].trajectory.take() else { return };
+        recorder.follow(self, index, ended);
+        self.flows[index].trajectory = Some(recorder);
+    }
+
+    /// Returns a flow, to be changed.
+    pub(crate) fn flow_mut(&mut self, index: usize) -> &mut Flow {
+        &mut self.flows[index]
     }
 
     fn send(&mut self, index: usize) {

@@ -112,6 +112,12 @@ impl Trials {
         Ok(Self { source, files: Files::default(), pool })
     }
 
+    /// Returns the scenario of trial `trial` of `seed`.
+    #[must_use]
+    pub fn scenario(&self, seed: u64, trial: u64) -> Scenario {
+        self.source.scenario(seed, trial, 0)
+    }
+
     /// Runs trials `first`, `first + 1`, ... of `seed` for every candidate, `count` of them; the result is the
     /// candidates' trials in their order, each with its learners. Tables that differ only in categories that a trial does
     /// not come to are run once in it.

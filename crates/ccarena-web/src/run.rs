@@ -69,7 +69,7 @@ fn build(text: &str, given: Given, options: Options, limits: Limits) -> Result<(
     if let Some(seed) = options.seed {
         scenario.seed = seed;
     }
-    let record = scenario.record;
+    let record = scenario.record.clone();
     scenario.record.series = true;
     scenario.record.packets |= options.packets;
     Demand::of(&scenario).check(&limits)?;

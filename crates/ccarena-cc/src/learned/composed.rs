@@ -8,7 +8,7 @@ use super::interface::Interface;
 use super::monitor::{Measured, Monitor};
 use super::plan::{Column, Plan};
 use super::signals::View;
-use crate::action::{Action, ActionError, MOST_NUMBERS};
+use crate::action::{Action, ActionError, MOST_NUMBERS, Numbers};
 use crate::controller::{
     Adjustable, Controller, Extrapolated, Extrapolation, FlowSetting, PacketTracker, RouterAssisted, TransportNeeds,
 };
@@ -100,7 +100,7 @@ fn chosen(length: Length) -> Dur {
 
 /// A controller over base `B`.
 pub struct Composed<B> {
-    base: B,
+    pub(super) base: B,
     monitor: Monitor,
     alarm: Alarm,
     /// Length of the present period.
@@ -110,6 +110,8 @@ pub struct Composed<B> {
     asked: bool,
     action: [f32; MOST_NUMBERS],
     action_before: [f32; MOST_NUMBERS],
+    /// The action in force, as the action space has it.
+    acted: Numbers,
     case: u8,
     /// The observation; a value that is read when the decider looks is not in it.
     history: Vec<f32>,
@@ -138,6 +140,7 @@ impl<B: Base + 'static> Composed<B> {
             asked: false,
             action,
             action_before: action,
+            acted: Numbers::of(&[0.0; MOST_NUMBERS][..plan.interface.width()]),
             case: 0,
             history: vec![0.0; plan.interface.observation_len],
             report: vec![0.0; plan.interface.report.len()],
@@ -204,6 +207,7 @@ impl<B: Base + 'static> Composed<B> {
         if self.starts(next) {
             return;
         }
+        self.imply();
         self.remember(&ended);
         let decision = match self.alarm {
             Alarm::Judged(Some(decision)) => decision,
@@ -217,11 +221,22 @@ impl<B: Base + 'static> Composed<B> {
             self.action_before = self.action;
             self.decision_due = true;
             self.asked = true;
+            self.base.decided();
         } else {
             self.monitor.extend_span(ended.length_most);
         }
         self.base.on_period(now, &ended, self.monitor.target(self.plan.wire_bytes));
         self.ended = ended;
+    }
+
+    /// Puts in force what a base that others move has done since the last decision. It has one actuator.
+    fn imply(&mut self) {
+        let Some([before, after]) = self.base.moved() else { return };
+        let Some(acting) = self.plan.actuators.first() else { return };
+        let Some(implied) = acting.actuator.implied(before, after).filter(|value| !value.is_nan()) else { return };
+        let (number, value) = self.plan.interface.nearest(implied);
+        self.acted = number.into();
+        self.action[0] = acting.actuator.apply(value, &mut self.base, &self.monitor);
     }
 
     /// Grows the window while the base is in the slow start that the spec describes; the next step begins at `next`.
@@ -456,8 +471,16 @@ impl<B: Base + 'static> LearnedController for Composed<B> {
         }
     }
 
+    fn acted(&self) -> Numbers {
+        self.acted
+    }
+
     fn act(&mut self, action: Action, _now: Time) -> Result<(), ActionError> {
         let values = self.plan.split(self.plan.interface.value(action)?);
+        self.acted = match action {
+            Action::Discrete(index) => (index as f32).into(),
+            Action::Continuous(numbers) => numbers,
+        };
         let asked = std::mem::take(&mut self.asked);
         for ((acting, value), action) in self.plan.actuators.iter().zip(values).zip(&mut self.action) {
             if asked || !acting.relative {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::clocks::{DatapathClock, Decision};
 use super::interface::Interface;
-use crate::action::{Action, ActionError};
+use crate::action::{Action, ActionError, Numbers};
 use crate::types::Time;
 
 /// A controller whose actions come from a [decider](crate::decider): it reports at the end of each decision interval and
@@ -36,6 +36,9 @@ pub trait LearnedController {
 
     /// Writes the last interval's report (`interface().report.len()` values).
     fn report(&self, out: &mut [f32]);
+
+    /// Returns the action in force: an index into discrete actions, or continuous values; zeros before the first one.
+    fn acted(&self) -> Numbers;
 
     /// Puts `action` in force at `now`.
     ///

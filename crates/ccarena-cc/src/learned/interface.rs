@@ -154,6 +154,16 @@ impl Interface {
         }
     }
 
+    /// Returns the action of one actuator that is nearest to `value`, as the action space has it and as its value.
+    pub(super) fn nearest(&self, value: f32) -> (f32, f32) {
+        if let Some(&[(low, high)]) = self.continuous() {
+            return (value.clamp(low, high), value.clamp(low, high));
+        }
+        let distance = |of: &f32| (of - value).abs();
+        let nearest = self.actions.iter().enumerate().min_by(|a, b| distance(a.1).total_cmp(&distance(b.1)));
+        nearest.map_or((0.0, 0.0), |(index, value)| (index as f32, *value))
+    }
+
     fn indices(&self) -> String {
         format!("an index from 0 to {}", self.actions.len().saturating_sub(1))
     }

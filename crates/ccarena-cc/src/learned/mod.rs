@@ -22,6 +22,7 @@ pub mod spec;
 pub mod start;
 #[cfg(test)]
 mod tests;
+pub mod watched;
 
 pub use controller::LearnedController;
 pub use interface::{Entry, Interface, ParamSpec};

@@ -222,6 +222,12 @@ impl Spec {
     /// # Errors
     /// If a parameter is unknown or outside its bounds, or the requirement is no range.
     pub fn controller(&self, config: &Config) -> std::result::Result<Box<dyn Controller>, BuildError> {
+        let (plan, values) = self.plan(config)?;
+        self.base.build(config, &values, self.moves_rate(), plan)
+    }
+
+    /// Everything of a controller but its base, and the values of the spec's parameters.
+    pub(super) fn plan(&self, config: &Config) -> std::result::Result<(Plan, Vec<f64>), BuildError> {
         check_requirement(config)?;
         let params = &self.interface.params;
         let bounds = params.iter().map(|p| (p.name.as_str(), p.min, p.max)).collect::<Vec<_>>();
@@ -260,7 +266,7 @@ impl Spec {
             requirement: config.requirement,
             params: values.clone(),
         };
-        self.base.build(config, &values, self.moves_rate(), plan)
+        Ok((plan, values))
     }
 }
 

@@ -12,7 +12,8 @@ use ccarena_cc::{Feedback, MOST_WEIGHT, PolicySpec, Spec};
 use serde_json::Value;
 
 use super::{
-    AckPolicy, Change, Flow, Foreign, Link, Outages, QuicAcks, Record, Scenario, VERSION, foreign, own, write,
+    AckPolicy, Change, Flow, Foreign, Link, Outages, QuicAcks, Record, Scenario, VERSION, foreign, own, trajectories,
+    write,
 };
 use crate::apps::arrivals::{Arrivals, Context};
 use crate::apps::{self, App, Read};
@@ -52,7 +53,8 @@ pub fn scenario(document: &Value) -> Result<Scenario> {
     let duration = o.or("duration_s", default.duration, |at| at.seconds(0.001))?;
     let seed = o.or("seed", default.seed, |at| at.whole(0, u64::MAX))?;
     let flows = flows(&o.require("flows", "a list of flows")?, &links, duration, seed)?;
-    Ok(Scenario { duration, seed, links, flows, record: o.or("record", default.record, record)? })
+    let record = o.or("record", default.record, |at| record(at, &flows))?;
+    Ok(Scenario { duration, seed, links, flows, record })
 }
 
 fn links(at: &At<'_>) -> Result<Vec<Link>> {
@@ -701,14 +703,15 @@ fn desired(at: &At<'_>) -> Result<Vec<(Time, Rate)>> {
     if at.value.is_array() { at.steps("mbps") } else { Ok(vec![(Time::ZERO, at.mbps(0.0)?)]) }
 }
 
-fn record(at: &At<'_>) -> Result<Record> {
-    let o = at.object(&["packets", "transmissions", "series", "reports", "bin_ms"])?;
+fn record(at: &At<'_>, flows: &[Flow]) -> Result<Record> {
+    let o = at.object(&["packets", "transmissions", "series", "reports", "trajectories", "bin_ms"])?;
     let default = Record::default();
     Ok(Record {
         packets: o.or("packets", default.packets, At::boolean)?,
         transmissions: o.or("transmissions", default.transmissions, At::boolean)?,
         series: o.or("series", default.series, At::boolean)?,
         reports: o.or("reports", default.reports, At::boolean)?,
+        trajectories: o.get("trajectories").map(|at| trajectories::read(&at, flows)).transpose()?,
         bin: o.or("bin_ms", default.bin, |at| at.millis(0.1, 1e6))?,
     })
 }

@@ -6,7 +6,7 @@ use ccarena_cc::types::{Dur, Rate, Requirement, Time};
 use ccarena_cc::{Feedback, PolicySpec};
 use serde_json::{Map, Value, json};
 
-use super::{AckPolicy, Flow, Link, Scenario, VERSION, foreign, own};
+use super::{AckPolicy, Flow, Link, Scenario, VERSION, foreign, own, trajectories};
 use crate::delays::DelaySpec;
 use crate::impairments::{Chance, ImpairmentsSpec};
 use crate::losses::LossSpec;
@@ -18,7 +18,7 @@ use crate::service::access::AccessSpec;
 use crate::service::{ServiceSpec, ShaperSpec};
 
 pub fn scenario(s: &Scenario) -> Value {
-    json!({
+    let mut document = json!({
         "version": VERSION,
         "duration_s": s.duration.as_secs_f64(),
         "seed": s.seed,
@@ -31,7 +31,11 @@ pub fn scenario(s: &Scenario) -> Value {
             "reports": s.record.reports,
             "bin_ms": s.record.bin.as_millis_f64(),
         },
-    })
+    });
+    if let Some(trajectories) = &s.record.trajectories {
+        document["record"]["trajectories"] = trajectories::write(trajectories, &s.flows);
+    }
+    document
 }
 
 fn link(l: &Link) -> Value {

@@ -10,7 +10,7 @@ mod window_factor;
 mod window_ops;
 
 pub use self::window_ops::Op;
-use super::bases::base::{Base, Lever};
+use super::bases::base::{Base, Held, Lever};
 use super::monitor::Monitor;
 use crate::param::Param;
 
@@ -23,6 +23,12 @@ pub trait Actuator: Send + Sync {
 
     /// Puts `value` in force; what [`last_action`](super::signals) then is.
     fn apply(&self, value: f32, base: &mut dyn Base, monitor: &Monitor) -> f32;
+
+    /// Returns the value that leads from `before` to `after`, over a base that moves neither by itself; none if the
+    /// actuator moves something else.
+    fn implied(&self, _before: Held, _after: Held) -> Option<f32> {
+        None
+    }
 }
 
 /// Arguments of an actuator's constructor.

@@ -1,7 +1,7 @@
 //! The rate, by value or by a factor.
 
 use super::{Actuator, ActuatorEntry, Takes};
-use crate::learned::bases::base::{Base, Lever};
+use crate::learned::bases::base::{Base, Held, Lever};
 use crate::learned::monitor::Monitor;
 use crate::param::Param;
 
@@ -50,6 +50,10 @@ impl Actuator for Value {
         base.set_rate(f64::from(value) * 1e6);
         value
     }
+
+    fn implied(&self, _before: Held, after: Held) -> Option<f32> {
+        Some((after.rate_bps / 1e6) as f32)
+    }
 }
 
 struct Factor {
@@ -62,4 +66,13 @@ impl Actuator for Factor {
         base.set_rate(if value >= 0.0 { rate * (1.0 + step) } else { rate / (1.0 - step) });
         value
     }
+
+    fn implied(&self, before: Held, after: Held) -> Option<f32> {
+        Some(change(after.rate_bps / before.rate_bps, self.delta))
+    }
+}
+
+/// The action a of which the factor is 1 + δa, or 1 / (1 − δa) below 1.
+pub(super) fn change(factor: f64, delta: f64) -> f32 {
+    ((if factor >= 1.0 { factor - 1.0 } else { 1.0 - 1.0 / factor }) / delta) as f32
 }

@@ -2,7 +2,7 @@
 
 use super::{Actuator, ActuatorEntry, Takes};
 use crate::elementary;
-use crate::learned::bases::base::{Base, Lever};
+use crate::learned::bases::base::{Base, Held, Lever};
 use crate::learned::monitor::Monitor;
 use crate::param::Param;
 
@@ -64,6 +64,10 @@ impl Actuator for Value {
         base.scale_window(f64::from(value) / base.segments().max(1.0), u32::MAX);
         value
     }
+
+    fn implied(&self, _before: Held, after: Held) -> Option<f32> {
+        Some(after.segments as f32)
+    }
 }
 
 struct PowerOfTwo {
@@ -80,5 +84,10 @@ impl Actuator for PowerOfTwo {
         let most = ((bits / 8.0 / self.mss) as u32).max(10);
         base.scale_window(elementary::exp2(f64::from(a)), most);
         a
+    }
+
+    fn implied(&self, before: Held, after: Held) -> Option<f32> {
+        let a = elementary::ln(after.segments / before.segments) / std::f64::consts::LN_2;
+        Some((a / f64::from(self.scale)) as f32)
     }
 }

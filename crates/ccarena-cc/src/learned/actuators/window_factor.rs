@@ -1,8 +1,9 @@
 //! Actuator of the window by a factor, in whole segments.
 
+use super::rate::change;
 use super::{Actuator, ActuatorEntry, Takes};
 use crate::elementary;
-use crate::learned::bases::base::{Base, Lever};
+use crate::learned::bases::base::{Base, Held, Lever};
 use crate::learned::monitor::Monitor;
 use crate::param::Param;
 
@@ -95,6 +96,12 @@ impl Actuator for Factor {
         let before = base.segments().max(1.0);
         base.scale_window(self.after(value.into(), before.round()) / before, self.most);
         value
+    }
+
+    fn implied(&self, before: Held, after: Held) -> Option<f32> {
+        let factor = after.segments / before.segments;
+        let by_power = || (elementary::ln(factor) / elementary::ln(self.power)) as f32;
+        Some(if self.power > 0.0 { by_power() } else { change(factor, self.delta) })
     }
 }
 

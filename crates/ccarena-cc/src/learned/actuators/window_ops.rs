@@ -1,7 +1,8 @@
 //! Operations on the window.
 
 use super::{Actuator, ActuatorEntry, Takes};
-use crate::learned::bases::base::{Base, Lever};
+use crate::elementary;
+use crate::learned::bases::base::{Base, Held, Lever};
 use crate::learned::monitor::Monitor;
 
 /// Registry entry.
@@ -61,5 +62,12 @@ impl Actuator for Ops {
             base.scale_window(op.on(before).max(1.0) / before, u32::MAX);
         }
         value
+    }
+
+    /// The operation whose window is the nearest one by its ratio.
+    fn implied(&self, before: Held, after: Held) -> Option<f32> {
+        let distance = |op: &Op| elementary::ln(op.on(before.segments).max(1.0) / after.segments).abs();
+        let distances = self.0.iter().map(distance).enumerate();
+        distances.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(index, _)| index as f32)
     }
 }

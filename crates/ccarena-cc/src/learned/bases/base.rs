@@ -22,6 +22,15 @@ pub enum Lever {
     Choice,
 }
 
+/// Window and rate of a flow at one time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Held {
+    /// The window in segments.
+    pub segments: f64,
+    /// The rate in bit/s.
+    pub rate_bps: f64,
+}
+
 /// Base that moves window and rate between decisions; its methods are those of a [`Controller`](crate::Controller), and
 /// the levers.
 pub trait Base: Send + Sync {
@@ -114,6 +123,15 @@ pub trait Base: Send + Sync {
     fn adopt_window(&mut self, _window: Bytes) -> bool {
         false
     }
+
+    /// Returns window and rate at the last decision and now, if nobody's actions move them: what has changed counts as
+    /// the action.
+    fn moved(&self) -> Option<[Held; 2]> {
+        None
+    }
+
+    /// The decider is asked: a base that is [moved](Self::moved) by others counts from here.
+    fn decided(&mut self) {}
 
     /// [`Lever::Window`]: multiplies the window, but lifts it to no more than `most` segments.
     fn scale_window(&mut self, _factor: f64, _most: u32) {}

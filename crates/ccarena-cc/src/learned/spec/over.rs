@@ -55,6 +55,13 @@ impl BaseSpec {
         list.map(|chosen: &Chosen<Scheme>| chosen.entry)
     }
 
+    /// The value of the option `name` of its kind.
+    pub(in crate::learned) fn option(&self, name: &str, values: &[f64]) -> Option<f64> {
+        let Self::Kind(Chosen { entry, options }) = self else { return None };
+        let at = entry.options.iter().position(|option| option.name == name)?;
+        options.get(at).map(|number| number.resolve(values))
+    }
+
     /// Names of the schemes, with the parameters that are not at their defaults, as entrants have them.
     pub(super) fn names(&self) -> Vec<String> {
         match self {
