@@ -23,6 +23,7 @@ READ = {
     ("attack", "--space"),
     ("build", "path"),
     ("compete", "--scenario"),
+    ("data", "data"),
     ("eval", "--scenario"),
     ("fidelity", "cases"),
     ("fidelity", "--traces"),
