@@ -183,32 +183,32 @@ CRASH = "crash"
 """Harm of a run that failed."""
 
 HARMS: Mapping[str, Harm] = {
-    "regret": Harm("Regret", "1 less the score over that of the oracle on the same link, alone", 0.6, "alone", _regret),
+    "regret": Harm("Regret", "alone: 1 − score / the oracle's score on the same link", 0.6, "alone", _regret),
     "starves_others": Harm(
         "Starves others",
-        "the part of their fair shares, or of their rates without the entrant, that the others together lack",
+        "1 − mean rate of the others / their fair share, or / their mean rate without the entrant if that is less",
         0.7, "others", _starves_others,
     ),
     "starved": Harm(
         "Starved by others",
-        "the part of its fair share, or of its rate without the others, that the entrant lacks",
+        "1 − rate of the entrant / its fair share, or / its rate without the others if that is less",
         0.7, "others", _starved,
     ),
     "standing_queue": Harm(
         "Standing queue",
-        "median over seconds of the least queueing delay, over base RTT and the time of four packets, in the worst "
-        "stretch between two changes of the link, from 8 s after the first one on; alone",
+        "alone: median over seconds of each second's least queueing delay / (base RTT + time in which the link sends "
+        "four packets), in the worst stretch without a change of the link; the 8 s after a change are left out",
         1.0, "alone", _standing_queue, bulk=False,
     ),
-    "idle_link": Harm("Idle link", "1 less the utilisation over that of the oracle, alone", 0.5, "alone", _idle_link),
+    "idle_link": Harm("Idle link", "alone: 1 − utilisation / the oracle's utilisation", 0.5, "alone", _idle_link),
     "oscillation": Harm(
         "Oscillation",
-        "standard deviation over mean of the used share of the capacity, in bins of 1 s or 8 base RTTs, alone",
+        "alone: standard deviation / mean of the used share of the capacity, in bins of 1 s, or 8 base RTTs if longer",
         0.5, "alone", _oscillation,
     ),
-    "loss": Harm("Loss", "share of its packets that the queue drops, alone", 0.05, "alone", _loss, bulk=False),
+    "loss": Harm("Loss", "alone: share of its packets that the queue drops", 0.05, "alone", _loss, bulk=False),
     "unfair": Harm(
-        "Unfair among its own", "the part of the fair share that the worst of several flows of the entrant lacks",
+        "Unfair among its own", "several flows of the entrant: 1 − rate of the worst one / the fair share",
         0.7, "itself", _unfair,
     ),
     CRASH: Harm("Crash", "1 if the controller fails: an exception, a panic or no end", 1.0, None, _crash, bulk=False),

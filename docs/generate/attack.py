@@ -12,7 +12,7 @@ from ccarena.envs.described import row
 
 GENERATED = "<!-- Generated from docs/attack.json by `make docs`; `make attacks` writes it. -->"
 RESULTS = Path("docs", "attack.json")
-HEAD = ("entrant", "harm", "value", "from", "seeds", "link")
+HEAD = ("entrant", "harm", "value", "threshold", "seeds", "link")
 
 
 SAMPLE = "cubic"

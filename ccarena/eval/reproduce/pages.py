@@ -100,11 +100,19 @@ def summary(digests: Sequence[Digest], names: Sequence[str], folder: str = "") -
         "",
         MARK,
         "",
-        "Each table has the claims of a paper's abstract and conclusion, in its sense. A verdict of several claims",
-        "says how many hold. `ccarena reproduce SUITE` repeats any of them; [all suites](#all-suites) are below.",
-        "After `make web` each suite's page in `make site` also runs its scenarios in the reader's browser.",
+        "Each table lists the claims of a paper's abstract and conclusion, in our words.",
+        "",
+        "- **here**: the values measured in the simulator. `;` separates claims, `and` the requirements of one claim,",
+        "  and `,` its values. More than four values are shown as `LEAST to LARGEST`.",
+        "- **simulator, Linux TCP, QUIC**: the [state of the claim](#all-suites), or how many of several claims hold.",
+        "  Empty: not measured there. *With CUBIC too*: those that hold also hold with CUBIC in the scheme's place.",
+        "  *And more*: the measured value exceeds the paper's by more than the tolerance.",
+        "",
+        "`ccarena reproduce SUITE` runs a suite of [the list](#all-suites) again. `make web`, then `make site`, builds",
+        "a page for each suite that runs its scenarios in the browser.",
         "",
         *_discriminating_line(of_papers),
+        *_left_out(digests),
     ]
     if any(digest["quick"] for digest in digests):
         lines += ["**Some of these are quick runs, which are no basis for a conclusion.**", ""]
@@ -253,8 +261,22 @@ def _discriminating_line(digests: Sequence[Digest]) -> list[str]:
         return []
     held, of, with_cubic = _discriminating(here)
     return [
-        f"In the simulator **{held} of {of}** claims hold. A further {with_cubic} hold, but CUBIC in the scheme's "
-        "place meets them as well, so they say little about the scheme.",
+        f"In the simulator {held + with_cubic} of the papers' {of + with_cubic} claims hold. With CUBIC in the "
+        f"scheme's place, {with_cubic} of these hold as well, so they say little about the scheme. Without them, "
+        f"**{held} of {of}** claims hold.",
+        "",
+    ]
+
+
+def _left_out(digests: Sequence[Digest]) -> list[str]:
+    """Returns the line that names the papers whose suites no count includes."""
+    about = papers.about()
+    own = [digest["suite"].partition("/")[0] for digest in digests if papers.is_own(digest["suite"])]
+    titles = [about[paper]["title"] for paper in dict.fromkeys(own)]
+    if not titles:
+        return []
+    return [
+        f"No count includes the suites of {', '.join(titles)}: they test other sources or targets of this project.",
         "",
     ]
 
