@@ -5,7 +5,7 @@ use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-/// reward(name, columns: list of float32[n], coefficients, actions=()) -> float32[n]: the reward `name` of n intervals.
+/// Returns the reward `name` of n intervals, `float32[n]`; `columns` is a list of `float32[n]`.
 ///
 /// Raises ValueError if there is none of this name with as many columns, equally long, and coefficients.
 #[pyfunction]
