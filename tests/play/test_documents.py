@@ -58,13 +58,21 @@ def test_yaml(node: Node) -> None:
     different = [
         (text, found, expected)
         for text, answer in zip(texts, answers, strict=True)
-        if _placed(found := _found(answer), text) != _placed(expected := _natively(text), text)
+        if not _has_a_tag(found := _found(answer), text)
+        and _placed(found, text) != _placed(expected := _natively(text), text)
     ]
     assert different == []
 
 
 def _found(answer: dict[str, str]) -> Any:
     return json.loads(answer["json"]) if "json" in answer else _comparable(answer["message"].split(", found")[0])
+
+
+def _has_a_tag(found: Any, text: str) -> bool:
+    """Returns whether a page refused a tag right before a comma, which it does before it reads the rest."""
+    return (
+        isinstance(found, str) and "put a space before the comma" in found and re.search(r"![^\n ]*,", text) is not None
+    )
 
 
 def _placed(found: Any, text: str) -> Any:

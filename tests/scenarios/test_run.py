@@ -216,7 +216,8 @@ def test_types_name_every_key_that_the_native_code_knows() -> None:
     impaired["conditions"] = {"file": "drive.csv"}
     impaired["policer"] = impaired["shaper"] = {"rate_mbps": 9, "burst_bytes": 9000}
     flow = {"scheme": "cubic", "ecn": "accurate", "peer_ecn": True, "l4s": True}
-    known = json.loads(_core.validate_scenario(json.dumps({**SHORT, "links": [impaired], "flows": [flow]})))
+    whole = {**SHORT, "links": [impaired], "flows": [flow], "record": {"trajectories": "aurora"}}
+    known = json.loads(_core.validate_scenario(json.dumps(whole)))
     assert set(get_type_hints(ccarena.Scenario)) == set(known)
     assert set(get_type_hints(ccarena.Link)) == set(known["links"][0])
     assert set(get_type_hints(ccarena.Flow)) == set(known["flows"][0])

@@ -95,6 +95,7 @@ mod tests {
             let sender = Sender { late: 10, gain: 1.0, packet: 1.0, carries };
             one_rtt_late(&capacity, &capacity, sender, f64::INFINITY).sent[100]
         };
-        assert_eq!((sent(false), sent(true)), (180.0, 225.0), "of 90 slots with 2.5 packets each");
+        // 225 have room; what is served in part counts as in flight, so that the window holds a little back.
+        assert_eq!((sent(false), sent(true)), (180.0, 221.0), "of 90 slots with 2.5 packets each");
     }
 }
