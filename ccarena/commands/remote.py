@@ -109,6 +109,8 @@ def _send(args: argparse.Namespace) -> int:
                 progress(len(made), len(planned))
     except (CcarenaError, KeyboardInterrupt) as error:
         ended = error
+        # A run is kept before it is counted, and the end may come between.
+        made |= finished(records, planned)
     runs = [made[number] for number in sorted(made)]
     if runs:
         _show(args, runs, address)
