@@ -29,7 +29,7 @@ def test_the_policies_that_suites_need_are_shipped() -> None:
 
 
 def leaves_out(claim: Claim, cells: Sequence[Mapping[str, str]]) -> bool:
-    """Whether a claim needs a label that none of the cells of a quick run has."""
+    """Returns whether a claim needs a label that none of the cells of a quick run has."""
     wanted = [{axis: [label] for axis, label in claim.chosen.items()}]
     todo: list[Any] = [claim.model.model_dump()]
     while todo:

@@ -109,7 +109,7 @@ impl Base for Mirror {
     }
 }
 
-/// See the module.
+/// Reader of what a scheme does, in the terms of a learned spec.
 struct Watched {
     controller: Box<dyn Controller>,
     watcher: Composed<Mirror>,
