@@ -230,6 +230,16 @@ pub unsafe extern "C" fn ccarena_create(
     unsafe { create(flow, why, why_bytes, make) }
 }
 
+/// Returns the policy behind a handle of a call.
+///
+/// # Safety
+/// `policy` is null or a policy that is not freed.
+unsafe fn policy_at(policy: *const ccarena_policy) -> Result<Arc<Policy>, Error> {
+    // SAFETY: the caller's promise.
+    let found = unsafe { Handle::<Arc<Policy>>::share(policy.cast()) };
+    found.map(Arc::clone).map_err(|code| Error::Code(code, "policy is no policy"))
+}
+
 /// Creates the flow of a connection for which `policy` decides. The rest is as for ccarena_create; `values` may set the
 /// parameters that the policy's spec lets a host set.
 ///
@@ -247,9 +257,7 @@ pub unsafe extern "C" fn ccarena_create_policy(
 ) -> i32 {
     let make = || {
         // SAFETY: the caller's promise.
-        let policy = unsafe { Handle::<Arc<Policy>>::share(policy.cast()) }
-            .map_err(|code| Error::Code(code, "policy is no policy"))?;
-        let policy = Arc::clone(policy);
+        let policy = unsafe { policy_at(policy) }?;
         let above = policy.trained().spec.weight_above();
         // SAFETY: the caller's promise.
         unsafe { build(&Source::Policy(policy), above, values, count, facts) }
@@ -279,21 +287,20 @@ pub unsafe extern "C" fn ccarena_create_operated(
 ) -> i32 {
     let make = || {
         // SAFETY: the caller's promise.
-        let policy = unsafe { Handle::<Arc<Policy>>::share(policy.cast()) }
-            .map_err(|code| Error::Code(code, "policy is no policy"))?;
+        let policy = unsafe { policy_at(policy) }?;
         // SAFETY: the caller's promise.
         let name =
             unsafe { text::read(fallback) }.map_err(|code| Error::Code(code, "fallback is null, or not UTF-8"))?;
         // SAFETY: the caller's promise.
         let (config, host, now) = unsafe { configuration(values, count, facts) }?;
         let fallback = Fallback::new(name, &config, &host)?;
-        let own = Flow::build(&Source::Policy(Arc::clone(policy)), &config, &host, now)?;
+        let above = policy.trained().spec.weight_above();
+        let own = Flow::build(&Source::Policy(policy), &config, &host, now)?;
         let flow = match shadow {
             0 => own.guarded(fallback, guard),
             1 => own.shadowed(fallback.clone(), fallback.flow())?,
             _ => return Err(Wrong::Range { field: "shadow", expected: "0 or 1" }.into()),
         };
-        let above = policy.trained().spec.weight_above();
         Ok(Handle::new(Checked::new(flow, host, now, above.unwrap_or(0.0))).cast())
     };
     // SAFETY: the caller's promise.

@@ -10,7 +10,7 @@ pub fn percentiles(values: &[f64], shares: &[f64]) -> Option<Vec<f64>> {
     wanted.sort_unstable();
     let mut from = 0;
     for index in wanted {
-        // What is below an element that was found stays below the next one.
+        // Each selection leaves smaller elements before its place, so the next one begins behind it.
         if let Some(rest) = keys.get_mut(from..).filter(|_| index >= from) {
             rest.select_nth_unstable(index - from);
             from = index + 1;
@@ -100,7 +100,7 @@ fn spans_of(packets: impl Iterator<Item = (i64, i64)>, pauses_after_ns: Option<i
     gone.sort_unstable();
     let gone_within = |from: i64, to: i64| gone.partition_point(|&at| at < from) < gone.partition_point(|&at| at < to);
     let ms = |ns: i64| ns.div_euclid(1_000_000);
-    // Of each millisecond with arrivals, `low` is the first departure until those that follow are known.
+    // Until later arrivals are known, `low` of a millisecond is its own first departure.
     let (mut spans, mut ats): (Vec<Span>, Vec<i64>) = (Vec::new(), Vec::new());
     let (mut at, mut before, mut left) = (i64::MIN, 0, i64::MIN);
     for (arrival, departure) in packets {
@@ -143,7 +143,8 @@ pub fn percentile_of_spans(spans: &[Span], q: f64) -> Option<i64> {
             least = middle + 1;
         }
     }
-    // How many delays begin at each millisecond, less those that have ended: their sums are the delays of each value.
+    // Each step is the number of spans that begin at a value, less those that end there; a running sum counts the delays
+    // of each value.
     let mut steps = vec![0_i64; (most - least + 2) as usize];
     let mut step = |at: i64, by: i64| {
         if let Some(slot) = steps.get_mut((at - least).max(0) as usize) {

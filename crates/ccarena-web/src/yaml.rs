@@ -79,7 +79,7 @@ pub fn parse(text: &str) -> Result<Value> {
 
 /// Refuses a tag that a comma follows at once, at which the parser would panic.
 ///
-/// What stands in quotes or in a comment may look like one, and is refused, too: to know which is which takes a parser.
+/// Text in quotes or in a comment that looks like such a tag is refused, too: only a parser could tell them apart.
 fn tag_before_a_comma(text: &str) -> Option<Fault> {
     let begins = |before: Option<char>| before.is_none_or(|c| c.is_whitespace() || "[]{},:?\"'".contains(c));
     // The next end of a word and of a URI: kept, so that each part of the text is looked at once.
