@@ -17,7 +17,7 @@ from bench.sheet import version
 from ccarena.core import measurements
 from ccarena.core.measurements import Entry, Source
 from ccarena.errors import CcarenaError
-from ccarena.eval.certify.certificate import FORMS, Verdict, certify, summary
+from ccarena.eval.certify.certificate import FORMS, Answer, certify, summary
 from ccarena.eval.certify.defaults import default_properties
 from ccarena.eval.certify.properties import read
 from ccarena.policies import artifact
@@ -26,13 +26,13 @@ from ccarena.scenarios.entrants import find_policy
 TABLE = "Certificates: share of the default properties' volume that is decided"
 
 
-def entries(name: str, verdicts: Sequence[Verdict], seconds: float, source: Source) -> list[Entry]:
+def entries(name: str, answers: Sequence[Answer], seconds: float, source: Source) -> list[Entry]:
     """Returns the figures of a policy for docs/measurements.json."""
-    total = summary(verdicts)
+    total = summary(answers)
     cells = {"all properties": f"{total['decided']:.2%} in {seconds:.0f} s of processor time"}
-    for each in verdicts:
+    for each in answers:
         if each.form == "float":
-            cells[each.name] = f"{each.verdict}; {1 - each.undecided:.2%}"
+            cells[each.name] = f"{each.state}; {1 - each.undecided:.2%}"
     return [
         Entry(f"certify/{name}/{case.replace(' ', '-')}", "learned", case, value, source, table=TABLE, case=f"`{name}`")
         for case, value in cells.items()
@@ -52,8 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             policy = artifact.load(find_policy(given))
             began = time.process_time()
             document = read(default_properties(policy), policy, "default properties")
-            verdicts = [certify(prop, FORMS[form](policy)) for form in FORMS for prop in document.properties]
-            found = entries(Path(given).name, verdicts, time.process_time() - began, source)
+            answers = [certify(prop, FORMS[form](policy)) for form in FORMS for prop in document.properties]
+            found = entries(Path(given).name, answers, time.process_time() - began, source)
             measurements.merge(args.record, found)
             print(f"{given}\n" + "\n".join(f"  {entry.what:<32}{entry.value}" for entry in found), flush=True)
     except CcarenaError as error:

@@ -1,4 +1,4 @@
-"""Command `ccarena assess`: the questions of RFC 9743 about a congestion control, with numbers and verdicts."""
+"""Command `ccarena assess`: the questions of RFC 9743 about a congestion control, answered with numbers."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Assesses the entrants. Returns the exit code: 0 if every run finished, whatever the verdicts; 1 if any failed."""
+    """Assesses the entrants. Returns the exit code: 0 if every run finished, whatever fails; 1 if a run failed."""
     if args.list:
         return _list(args.json)
     if not args.entrants:
@@ -126,7 +126,7 @@ def _show(args: argparse.Namespace, assessments: list[Assessment], plan: Plan) -
             [answer.question.name.partition("/")[2], *row.values()]
             for answer in each.answers
             for row in answer.criteria
-            if row["verdict"] != "pass"
+            if row["state"] != "pass"
         ]
         if rows:
             print_table(f"{title}; all but those that pass:", ["question", *page.HEAD], rows, left=5)

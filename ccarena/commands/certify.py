@@ -40,7 +40,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         metavar="N",
         help=f"most boxes for one property in one form ({BOXES:,})",
     )
-    parser.add_argument("--json", action="store_true", help="print verdicts and counterexamples as JSON")
+    parser.add_argument("--json", action="store_true", help="print answers and counterexamples as JSON")
     parser.add_argument(
         "--guard",
         type=Output(),
@@ -60,48 +60,48 @@ def run(args: argparse.Namespace) -> int:
     policy = artifact.load(find_policy(args.policy))
     data = default_properties(policy) if args.properties is None else read_data(args.properties)
     document = read(data, policy, args.properties or "default properties")
-    verdicts: list[Any] = []
+    answers: list[Any] = []
     try:
         for name in FORMS if args.form == "both" else [args.form]:
             form = FORMS[name](policy)
             for prop in document.properties:
-                verdicts.append(certify(prop, form, args.boxes))
+                answers.append(certify(prop, form, args.boxes))
                 if not args.json:
-                    print(visible(_line(verdicts[-1])), flush=True)
+                    print(visible(_line(answers[-1])), flush=True)
     except KeyboardInterrupt:
-        # What is decided took its time; a guard would lack the other verdicts.
-        if verdicts:
-            _show(verdicts, summary(verdicts), args.json)
+        # What is decided took its time; a guard would lack the other answers.
+        if answers:
+            _show(answers, summary(answers), args.json)
         raise
-    total = summary(verdicts)
+    total = summary(answers)
     if args.guard is not None:
-        certified = replace(policy, certificate=[each.as_dict() for each in verdicts])
+        certified = replace(policy, certificate=[each.as_dict() for each in answers])
         guarded(certified, document.space, document.bound).save(args.guard)
-    _show(verdicts, total, args.json)
-    return 0 if total[PROVED] == len(verdicts) else 1
+    _show(answers, total, args.json)
+    return 0 if total[PROVED] == len(answers) else 1
 
 
-def _show(verdicts: list[Any], total: dict[str, Any], as_json: bool) -> None:
+def _show(answers: list[Any], total: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        print(json.dumps({**total, "verdicts": [each.as_dict() for each in verdicts]}, indent=1))
+        print(json.dumps({**total, "answers": [each.as_dict() for each in answers]}, indent=1))
     else:
-        _print_shares(verdicts, total)
+        _print_shares(answers, total)
 
 
-def _line(verdict: Any) -> str:
-    return f"{verdict.verdict:<9}  {verdict.name} ({verdict.form}; {verdict.boxes:,} boxes, {verdict.seconds:.1f} s)"
+def _line(answer: Any) -> str:
+    return f"{answer.state:<9}  {answer.name} ({answer.form}; {answer.boxes:,} boxes, {answer.seconds:.1f} s)"
 
 
-def _print_shares(verdicts: list[Any], total: dict[str, Any]) -> None:
+def _print_shares(answers: list[Any], total: dict[str, Any]) -> None:
     """Prints the shares of the volume, and an observation for each refuted property."""
     rows = [
-        [each.name, each.form, each.verdict, f"{each.holds:.2%}", f"{each.violated:.2%}", f"{each.undecided:.2%}"]
-        for each in verdicts
+        [each.name, each.form, each.state, f"{each.holds:.2%}", f"{each.violated:.2%}", f"{each.undecided:.2%}"]
+        for each in answers
     ]
     print()
-    head = ["property", "form", "verdict", "holds", "violated", "undecided"]
+    head = ["property", "form", "state", "holds", "violated", "undecided"]
     print_table("shares of the volume", head, rows, 3)
-    for each in verdicts:
+    for each in answers:
         if each.counterexample is not None:
             print(visible(f"\n{each.name} ({each.form}) is wrong for:"))
             for decision in each.counterexample["decisions"]:

@@ -65,7 +65,7 @@ class Artifact:
     guard: dict[str, Any] = field(default_factory=dict)
     """Box of observations and bound of actions, each `low` and `high`; empty without one. Flows apply it."""
     certificate: list[dict[str, Any]] = field(default_factory=list)
-    """Verdicts of `ccarena certify` on its properties; empty if there are none."""
+    """Answers of `ccarena certify` for its properties; empty if there are none."""
 
     @classmethod
     def of(

@@ -27,7 +27,7 @@ def card(policy: Artifact, name: str, further: Mapping[str, Any] | None = None) 
     """Returns the card of a policy in Markdown. Every figure comes from the evaluation in the artifact.
 
     `further`: `meta` and `means` of an evaluation of several policies on other links, where this one is called `name`,
-    and `certificates`, verdicts by the same name for artifacts that hold none.
+    and `certificates`, by the same name for artifacts that hold none.
     """
     training, evaluation = policy.training, policy.evaluation
     weights = sum(tensor.size for tensor in policy.graph.tensors.values())
@@ -140,18 +140,18 @@ def _further(name: str, evaluation: Mapping[str, Any]) -> str:
     )
 
 
-def _certified(verdicts: Sequence[Mapping[str, Any]]) -> list[str]:
+def _certified(answers: Sequence[Mapping[str, Any]]) -> list[str]:
     """Returns the section on properties that were proved or refuted; nothing if none was asked."""
-    if not verdicts:
+    if not answers:
         return []
     rows = [
-        f"| {each['name']} | {each['form']} | {each['verdict']} | {each['holds']:.1%} | {each['violated']:.1%} | "
+        f"| {each['name']} | {each['form']} | {each['state']} | {each['holds']:.1%} | {each['violated']:.1%} | "
         f"{each['boxes']:,} |"
-        for each in verdicts
+        for each in answers
     ]
-    head = "| property | form | verdict | holds | violated | boxes |\n|---|---|---|---|---|---|"
+    head = "| property | form | state | holds | violated | boxes |\n|---|---|---|---|---|---|"
     text = (
-        "Verdicts of `ccarena certify` (docs/certify.md), the proved shares of each property's box, and the boxes into "
+        "Answers of `ccarena certify` (docs/certify.md), the proved shares of each property's box, and the boxes into "
         "which it was split. More boxes can decide more."
     )
     return ["## Certificate", text, "\n".join([head, *rows])]

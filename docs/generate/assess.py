@@ -1,6 +1,6 @@
 """The table of assessed entrants in docs/assess.md: `make assessments` runs what is missing.
 
-The verdicts are kept in docs/assessments.json; finished runs are kept in runs/assess-docs.
+The states are kept in docs/assessments.json; finished runs are kept in runs/assess-docs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def markdown(kept: Iterable[Mapping[str, Any]]) -> str:
     """A row per entrant: how many criteria pass, fail and are undecided, and the questions in which one fails."""
     lines = ["| entrant | pass | fail | undecided | fails in |", "|---|---|---|---|---|"]
     for each in kept:
-        count = each["verdicts"]
+        count = each["states"]
         failed = ", ".join(each["fails"]) or "–"
         lines.append(f"| `{each['entrant']}` | {count['pass']} | {count['fail']} | {count['undecided']} | {failed} |")
     return "\n".join(lines)
@@ -43,14 +43,14 @@ def kept_of(folders: Iterable[Path]) -> list[dict[str, Any]]:
         fails = [
             answer["question"]
             for answer in found["answers"]
-            if any(row["verdict"] == "fail" for row in answer["criteria"])
+            if any(row["state"] == "fail" for row in answer["criteria"])
         ]
-        out.append({**{key: found[key] for key in ("entrant", "software", "verdicts")}, "fails": fails})
+        out.append({**{key: found[key] for key in ("entrant", "software", "states")}, "fails": fails})
     return out
 
 
 def main() -> int:
-    """Runs the assessments and writes page and kept verdicts; returns the exit code."""
+    """Runs the assessments and writes the page and the kept states; returns the exit code."""
     command = [sys.executable, "-m", "ccarena_command", "assess", *ENTRANTS, "--out", str(OUT)]
     code = subprocess.run(command, check=False).returncode
     if code == 0:

@@ -2,7 +2,7 @@
 
 Each is copied to `ccarena/SCHEME/policies/NAME.safetensors` and gets its card, `NAME.md`. `python -m
 docs.generate.policies --links` runs all shipped policies on the links of today, beside `SCHEMES`, keeps the figures in
-`FURTHER` and writes the cards anew. `--certify` keeps the verdicts of `ccarena certify` on default properties there.
+`FURTHER` and writes the cards anew. `--certify` keeps the answers of `ccarena certify` for default properties there.
 Both take names of policies after them; the others keep their figures.
 """
 
@@ -103,14 +103,14 @@ def measure_further(names: Collection[str] = ()) -> None:
 
 def certify_shipped(names: Collection[str] = ()) -> None:
     """Decides the default properties of the shipped policies `names` (default all) and writes cards."""
-    verdicts = dict(_kept().get("certificates", {})) if names else {}
+    answers = dict(_kept().get("certificates", {})) if names else {}
     for name, file in chosen(names).items():
         policy = artifact.load(file)
         asked = read(default_properties(policy), policy, "default properties").properties
         found = [certify(prop, make(policy), BOXES) for make in FORMS.values() for prop in asked]
-        kept = ("name", "form", "verdict", "holds", "violated", "undecided", "boxes")
-        verdicts[name] = [{key: each.as_dict()[key] for key in kept} for each in found]
-    _keep({"certificates": {name: verdicts[name] for name in shipped_policies() if name in verdicts}})
+        kept = ("name", "form", "state", "holds", "violated", "undecided", "boxes")
+        answers[name] = [{key: each.as_dict()[key] for key in kept} for each in found]
+    _keep({"certificates": {name: answers[name] for name in shipped_policies() if name in answers}})
 
 
 def chosen(names: Collection[str]) -> dict[str, Path]:

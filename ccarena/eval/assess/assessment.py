@@ -1,4 +1,4 @@
-"""Assessment of one entrant: the runs of each question, its verdicts, and the files that keep them."""
+"""Assessment of one entrant: the runs of each question, the states of its criteria, and the files that keep them."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from ccarena.runs.journal import Journal
 from ccarena.scenarios import backends
 from ccarena.scenarios.entrants import Entrant
 
-__all__ = ["ASSESSMENT", "VERDICTS", "Answer", "Assessment", "Plan", "assess", "expanded", "read"]
+__all__ = ["ASSESSMENT", "STATES", "Answer", "Assessment", "Plan", "assess", "expanded", "read"]
 
 ASSESSMENT = "assessment.json"
-Verdict = Literal["pass", "fail", "undecided", "not run"]
-VERDICTS: Mapping[str, Verdict] = {
+State = Literal["pass", "fail", "undecided", "not run"]
+STATES: Mapping[str, State] = {
     "holds": "pass",
     "does not hold": "fail",
     "undecided": "undecided",
     "not tested": "not run",
 }
-"""Verdict of a criterion by the state of its claim."""
+"""State of a criterion by the state of its claim."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Answer:
 
     question: Loaded
     criteria: Sequence[Mapping[str, str]]
-    """Rows with `criterion`, `required`, `measured` and `verdict`."""
+    """Rows with `criterion`, `required`, `measured` and `state`."""
     rows: Sequence[Row]
     failures: Sequence[str]
     """Runs that failed, each with its reason."""
@@ -76,10 +76,10 @@ class Assessment:
     folder: Path
     failures: Sequence[runner.Failure]
 
-    def counts(self) -> dict[Verdict, int]:
-        """Returns how many criteria have each verdict."""
-        given = [row["verdict"] for answer in self.answers for row in answer.criteria]
-        return {verdict: given.count(verdict) for verdict in VERDICTS.values()}
+    def counts(self) -> dict[State, int]:
+        """Returns how many criteria have each state."""
+        given = [row["state"] for answer in self.answers for row in answer.criteria]
+        return {state: given.count(state) for state in STATES.values()}
 
 
 def expanded(entrant: Entrant, plan: Plan) -> list[list[runs.Run]]:
@@ -128,7 +128,7 @@ def about(assessment: Assessment, plan: Plan) -> dict[str, Any]:
         "software": runs.software(backend=plan.backend),
         **backends.about(plan.backend),
         "quick": plan.quick,
-        "verdicts": assessment.counts(),
+        "states": assessment.counts(),
         "answers": [answer.about() for answer in assessment.answers],
         "not_asked": dict(questions.NOT_ASKED),
     }
@@ -138,9 +138,14 @@ def read(folder: Path) -> dict[str, Any]:
     """Returns the content of an assessment's file. Raises ConfigError if it is missing or damaged."""
     path = folder / ASSESSMENT
     try:
-        return dict(json.loads(path.read_text("utf-8")))
+        return dict(json.loads(path.read_text("utf-8"), object_hook=_today))
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: cannot read the assessment: {error}; run `ccarena assess` again") from error
+
+
+def _today(data: dict[str, Any]) -> dict[str, Any]:
+    """Returns an object of a file with the names of today: version 0.2.0 calls a state a verdict."""
+    return {{"verdict": "state", "verdicts": "states"}.get(key, key): value for key, value in data.items()}
 
 
 def _criterion(judged: checks.Judged) -> dict[str, str]:
@@ -148,7 +153,7 @@ def _criterion(judged: checks.Judged) -> dict[str, str]:
         "criterion": judged.claim,
         "required": judged.paper,
         "measured": judged.measured,
-        "verdict": VERDICTS[judged.state],
+        "state": STATES[judged.state],
     }
 
 

@@ -1,4 +1,4 @@
-"""Page and Markdown of assessments: a table of criteria with verdicts per entrant, and plots of each question."""
+"""Page and Markdown of assessments: a table of criteria with their states per entrant, and plots of each question."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from ccarena.eval.reproduce.tables import cell
 from ccarena.pages import Block, Callout, Cell, Details, Items, Page, Section, State, Table, write
 from ccarena.scenarios.backends import BACKENDS
 
-__all__ = ["HEAD", "MARKDOWN", "PAGE", "STATES", "counted", "markdown", "seeds_of", "write_markdown", "write_page"]
+__all__ = ["HEAD", "MARKDOWN", "PAGE", "SHOWN", "counted", "markdown", "seeds_of", "write_markdown", "write_page"]
 
 PAGE, MARKDOWN = "page.html", "assessment.md"
-HEAD = ("criterion", "required", "measured", "verdict")
-STATES: Mapping[str, State] = {"pass": "good", "fail": "bad", "undecided": "partly", "not run": "neutral"}
+HEAD = ("criterion", "required", "measured", "state")
+SHOWN: Mapping[str, State] = {"pass": "good", "fail": "bad", "undecided": "partly", "not run": "neutral"}
 _LEAD = (
     "RFC 9743 (BCP 133) lists what the IETF asks about a new congestion control. It sets no limits; the required "
     "values are this project's. Values are medians over few seeds, in brackets 95 % intervals by the bootstrap. A "
-    "verdict is given if it is the same in at least 95 % of the bootstrap's draws, and undecided otherwise."
+    "criterion passes or fails if it does so in at least 95 % of the bootstrap's draws, and is undecided otherwise."
 )
 
 
 def counted(counts: Mapping[Any, int]) -> str:
-    """Returns the numbers of verdicts in words, such as `40 pass, 3 fail`."""
-    return ", ".join(f"{number} {verdict}" for verdict, number in counts.items() if number)
+    """Returns the numbers of criteria by state in words, such as `40 pass, 3 fail`."""
+    return ", ".join(f"{number} {state}" for state, number in counts.items() if number)
 
 
 def seeds_of(plan: Plan) -> str:
@@ -65,7 +65,7 @@ def write_markdown(assessment: Assessment, plan: Plan) -> Path:
 def write_page(folder: Path, assessments: Sequence[Assessment], plan: Plan, repeat: Sequence[str]) -> Path:
     """Writes the page of the assessments to `folder`, and returns its path."""
     labels = ", ".join(each.entrant.label for each in assessments)
-    findings: list[Block] = [_verdicts(each) for each in assessments]
+    findings: list[Block] = [_finding(each) for each in assessments]
     if plan.quick:
         findings.append(Callout("partly", "QUICK: one seed and fewer cases; no basis for a conclusion"))
     sections = [*([_overview(assessments)] if len(assessments) > 1 else []), *map(_section, assessments)]
@@ -81,12 +81,12 @@ def write_page(folder: Path, assessments: Sequence[Assessment], plan: Plan, repe
     return folder / PAGE
 
 
-def _verdicts(assessment: Assessment) -> Callout:
+def _finding(assessment: Assessment) -> Callout:
     failed = [
         f"{answer.question.suite.title} {row['criterion']}: {row['measured']}; required: {row['required']}."
         for answer in assessment.answers
         for row in answer.criteria
-        if row["verdict"] == "fail"
+        if row["state"] == "fail"
     ]
     counts = assessment.counts()
     state: State = "bad" if counts["fail"] else "good" if counts["pass"] and not counts["undecided"] else "partly"
@@ -99,15 +99,13 @@ def _overview(assessments: Sequence[Assessment]) -> Section:
     for number, answer in enumerate(assessments[0].answers):
         rows.append([answer.question.suite.title, *(_worst(each.answers[number].criteria) for each in assessments)])
     head = ["question", *(each.entrant.label for each in assessments)]
-    return Section(
-        "Side by side", "The worst verdict of each question's criteria.", [Table(head, rows, words=len(head))]
-    )
+    return Section("Side by side", "The worst state of each question's criteria.", [Table(head, rows, words=len(head))])
 
 
 def _worst(criteria: Sequence[Mapping[str, str]]) -> Cell:
-    given = {row["verdict"] for row in criteria}
-    worst = next(verdict for verdict in ("fail", "undecided", "not run", "pass") if verdict in given)
-    return Cell(worst, STATES[worst])
+    given = {row["state"] for row in criteria}
+    worst = next(state for state in ("fail", "undecided", "not run", "pass") if state in given)
+    return Cell(worst, SHOWN[worst])
 
 
 def _section(assessment: Assessment) -> Section:
@@ -116,14 +114,14 @@ def _section(assessment: Assessment) -> Section:
         suite = answer.question.suite
         link = f"{assessment.folder.name}/{answer.question.name.partition('/')[2]}/scenarios.yaml"
         for row in answer.criteria:
-            verdict = row["verdict"]
+            state = row["state"]
             asked = Cell(suite.title, note=suite.paper, link=link)
             words = (row["criterion"], row["required"], row["measured"])
-            rows.append([asked, *map(Cell, words), Cell(verdict, STATES[verdict])])
+            rows.append([asked, *map(Cell, words), Cell(state, SHOWN[state])])
         drawn += figures(answer.question, answer.rows)
     blocks: list[Block] = [Table(("question", *HEAD), rows, words=len(HEAD) + 1, grouped=True), *drawn]
     failures = [text for answer in assessment.answers for text in answer.failures]
     if failures:
         blocks.append(Details(f"{len(failures)} runs failed", [Items(failures)]))
     lead = "Each question leads to the scenarios of its runs, for `ccarena eval --scenario`."
-    return Section(f"Verdicts of {assessment.entrant.label}", lead, blocks)
+    return Section(f"Criteria of {assessment.entrant.label}", lead, blocks)

@@ -1,4 +1,4 @@
-"""Certificate of a policy: the verdict on each property in each form, and the guard that goes into its artifact."""
+"""Certificate of a policy: the answer for each property in each form, and the guard that goes into its artifact."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ccarena.eval.certify.questions import Form, Monotone
 from ccarena.eval.certify.search import Found, Question, decide
 from ccarena.policies.artifact import Artifact
 
-__all__ = ["FORMS", "PROVED", "REFUTED", "UNDECIDED", "Verdict", "certify", "guarded", "summary"]
+__all__ = ["FORMS", "PROVED", "REFUTED", "UNDECIDED", "Answer", "certify", "guarded", "summary"]
 
 PROVED, REFUTED, UNDECIDED = "proved", "refuted", "undecided"
 FORMS: dict[str, Callable[[Artifact], Form]] = {"float": FloatForm, "integer": IntegerForm}
@@ -26,12 +26,13 @@ ENOUGH = 0.01
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """Verdict on a property in one form of a policy."""
+class Answer:
+    """Answer whether a property holds in one form of a policy."""
 
     name: str
     form: str
-    verdict: str
+    state: str
+    """Proved, refuted or undecided."""
     holds: float
     """Share of the volume on which the property is proved."""
     violated: float
@@ -43,11 +44,11 @@ class Verdict:
     """Decisions of a flow that violates the property, computed by the form's own inference; None without one."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the verdict as data, without the time that it took."""
+        """Returns the answer as data, without the time that it took."""
         return {key: value for key, value in vars(self).items() if key != "seconds"}
 
 
-def certify(prop: Property, form: Form, boxes: int = BOXES) -> Verdict:
+def certify(prop: Property, form: Form, boxes: int = BOXES) -> Answer:
     """Decides a property in one form. Spaces of one property share the boxes and the volume equally."""
     began = time.monotonic()
     questions = list(prop.questions(form))
@@ -55,12 +56,12 @@ def certify(prop: Property, form: Form, boxes: int = BOXES) -> Verdict:
     wrong = next((pair for pair in zip(questions, found, strict=True) if pair[1].point is not None), None)
     undecided = _mean(found, "undecided")
     proved = not any(each.left or each.violated for each in found)
-    verdict = REFUTED if wrong else PROVED if proved else UNDECIDED
-    return Verdict(
+    state = REFUTED if wrong else PROVED if proved else UNDECIDED
+    return Answer(
         prop.name,
         form.name,
-        verdict,
-        1.0 if verdict == PROVED else _mean(found, "holds"),
+        state,
+        1.0 if state == PROVED else _mean(found, "holds"),
         _mean(found, "violated"),
         undecided,
         sum(each.boxes for each in found),
@@ -97,10 +98,10 @@ def _brief(values: list[float]) -> float | list[float]:
     return values[0] if len(set(values)) == 1 else values
 
 
-def summary(verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """Returns how many properties have each verdict, and the mean of the decided shares of their volumes."""
-    counts = {name: sum(each.verdict == name for each in verdicts) for name in (PROVED, REFUTED, UNDECIDED)}
-    return {**counts, "decided": 1 - sum(each.undecided for each in verdicts) / len(verdicts)}
+def summary(answers: Sequence[Answer]) -> dict[str, Any]:
+    """Returns how many properties have each state, and the mean of the decided shares of their volumes."""
+    counts = {name: sum(each.state == name for each in answers) for name in (PROVED, REFUTED, UNDECIDED)}
+    return {**counts, "decided": 1 - sum(each.undecided for each in answers) / len(answers)}
 
 
 def guarded(

@@ -120,8 +120,10 @@ AVERAGES_MS = (20.0, 100.0, 200.0)
 def trade_off(capacity_mbps: bytes, slot_ms: float, late: int, limit_bytes: float) -> tuple[Floats, Floats]:
     """Returns the trade-off of such senders: utilisations, rising, and 95th percentiles of the signal delay in ms.
 
-    The senders send whole packets. `capacity_mbps` is an array of float64 as bytes, `late` the base RTT in slots. Of
-    all `GAINS` and `AVERAGES_MS`, those remain that no other sender improves on in both.
+    The senders send whole packets. Where a slot carries more than one packet, what it leaves of the last one is not
+    sent later, so utilisations are a little lower than such senders could reach; `best_score` sends it.
+    `capacity_mbps` is an array of float64 as bytes, `late` the base RTT in slots. Of all `GAINS` and `AVERAGES_MS`,
+    those remain that no other sender improves on in both.
     """
     served_most = np.frombuffer(capacity_mbps) * slot_ms * 125.0
     reached: list[tuple[float, float]] = []
@@ -142,7 +144,7 @@ def trade_off(capacity_mbps: bytes, slot_ms: float, late: int, limit_bytes: floa
 def best_score(
     capacity_mbps: Floats, slot_ms: float, base_rtt_ms: float, limit_bytes: float, *, by_opportunities: bool
 ) -> float:
-    """Returns the best normalised power of the senders of `trade_off`: those with whole packets.
+    """Returns the best normalised power of the senders of `trade_off`, which here lose no part of a packet.
 
     `by_opportunities`: a packet waits for a delivery opportunity of a trace, and takes no time of its own to send. Else
     its own serialisation is no queueing delay, as in `queueing_delay_mean_ms`.

@@ -11,8 +11,8 @@ import pytest
 from ccarena import cli
 from ccarena.errors import ConfigError
 from ccarena.eval.assess import questions
-from ccarena.eval.assess.assessment import ASSESSMENT, VERDICTS, Plan, expanded
-from ccarena.eval.assess.page import MARKDOWN, PAGE, STATES
+from ccarena.eval.assess.assessment import ASSESSMENT, STATES, Plan, expanded, read
+from ccarena.eval.assess.page import MARKDOWN, PAGE, SHOWN
 from ccarena.eval.reproduce import checks
 from ccarena.scenarios.entrants import parse
 from ccarena.scenarios.one_run import checked
@@ -21,12 +21,12 @@ _core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT:
 
 
 def assessment(folder: Path, entrant: str, *asked: str) -> dict[str, dict[str, str]]:
-    """Assesses an entrant quickly; returns question -> criterion -> verdict."""
+    """Assesses an entrant quickly; returns question -> criterion -> state."""
     words = [word for name in asked for word in ("--question", name)]
     assert cli.main(["assess", entrant, "--quick", "--jobs", "1", "--out", str(folder), *words]) == 0
     (path,) = folder.glob(f"*/{ASSESSMENT}")
     answers = json.loads(path.read_text("utf-8"))["answers"]
-    return {each["question"]: {row["criterion"]: row["verdict"] for row in each["criteria"]} for each in answers}
+    return {each["question"]: {row["criterion"]: row["state"] for row in each["criteria"]} for each in answers}
 
 
 @pytest.mark.parametrize("name", questions.names())
@@ -59,9 +59,9 @@ def test_a_sender_that_never_backs_off_fails_and_cubic_does_not(tmp_path: Path) 
 def test_known_weaknesses_are_found(tmp_path: Path) -> None:
     assert assessment(tmp_path / "a", "cubic", "bufferbloat")["bufferbloat"].popitem()[1] == "fail"
     starved = assessment(tmp_path / "b", "vegas", "beside-standard")["beside-standard"]
-    assert [verdict for criterion, verdict in starved.items() if "Its rate beside cubic" in criterion] == ["fail"]
+    assert [state for criterion, state in starved.items() if "Its rate beside cubic" in criterion] == ["fail"]
     lossy = assessment(tmp_path / "c", "bbr", "high-loss")["high-loss"]
-    assert [verdict for criterion, verdict in lossy.items() if "drops with 4 flows" in criterion] == ["fail"]
+    assert [state for criterion, state in lossy.items() if "drops with 4 flows" in criterion] == ["fail"]
 
 
 def test_what_the_entrant_sets_goes_before_the_question() -> None:
@@ -90,11 +90,13 @@ def test_a_policy_with_other_content_is_run_again(tmp_path: Path) -> None:
     assert keys[0].isdisjoint(keys[1])
 
 
-def test_every_state_of_a_claim_is_a_verdict() -> None:
-    assert set(VERDICTS) == set(checks.STATES) - {"differs"}
-    assert set(STATES) == set(VERDICTS.values())
+def test_every_state_of_a_claim_is_one_of_a_criterion() -> None:
+    assert set(STATES) == set(checks.STATES) - {"differs"}
+    assert set(SHOWN) == set(STATES.values())
     for each in questions.chosen([], "sim"):
-        assert all(part[2] is None for claim in each.claims for part in claim.parts), "a direction has no verdict"
+        assert all(part[2] is None for claim in each.claims for part in claim.parts), (
+            "a direction neither passes nor fails"
+        )
 
 
 def test_files_say_what_the_table_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,6 +109,12 @@ def test_files_say_what_the_table_says(tmp_path: Path, capsys: pytest.CaptureFix
     assert "RFC 9743, section 5.1.2" in (tmp_path / PAGE).read_text("utf-8")
     assert (tmp_path / "cubic" / "bufferbloat" / "scenarios.yaml").is_file()
     assert set(found) == {"bufferbloat", "reordering"}
+    # A file of version 0.2.0 says the same in its words.
+    path = tmp_path / "cubic" / ASSESSMENT
+    today = read(path.parent)
+    assert today["states"] == {"pass": 1, "fail": 1, "undecided": 0, "not run": 0}
+    path.write_text(path.read_text("utf-8").replace('"states"', '"verdicts"').replace('"state"', '"verdict"'), "utf-8")
+    assert read(path.parent) == today
 
 
 @pytest.mark.parametrize(

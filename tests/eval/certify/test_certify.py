@@ -71,9 +71,9 @@ def claims(policy: Artifact, *claims: dict[str, Any], **top: Any) -> list[Any]:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("spec", [CONTINUOUS, DISCRETE], ids=["continuous", "discrete"])
-def test_verdicts_hold_at_sampled_points(form: str, spec: dict[str, Any]) -> None:
+def test_answers_hold_at_sampled_points(form: str, spec: dict[str, Any]) -> None:
     """Random networks and claims: no sampled point contradicts a proof, and each counterexample is one."""
-    verdicts = set()
+    states = set()
     for seed in range(4):
         made = policy(seed, spec)
         listed: list[dict[str, Any]] = [{"action": {"most": 1}}, {"action": {"least": -1.5}}, {"change": {"most": 3}}]
@@ -83,13 +83,13 @@ def test_verdicts_hold_at_sampled_points(form: str, spec: dict[str, Any]) -> Non
         for prop in asked:
             whole = FORMS[form](made)
             found = certify(prop, whole, 600)
-            verdicts.add(found.verdict)
+            states.add(found.state)
             [question] = prop.questions(whole)
             sampled = question.violated(question.space.sample(np.random.default_rng(1), 3000))
-            assert not (found.verdict == PROVED and sampled.any()), (seed, prop)
-            if found.verdict == REFUTED:
+            assert not (found.state == PROVED and sampled.any()), (seed, prop)
+            if found.state == REFUTED:
                 assert wrong(prop, made, whole, found.counterexample)
-    assert {PROVED, REFUTED} <= verdicts
+    assert {PROVED, REFUTED} <= states
 
 
 def wrong(prop: Any, made: Artifact, form: Any, counterexample: dict[str, Any] | None) -> bool:
@@ -127,7 +127,7 @@ def test_shares_agree_with_a_grid_over_the_box() -> None:
         axes = [np.linspace(*ends, 201) for ends in BOX.values()]
         grid = np.array([[rtt, rtt, loss, loss] for rtt, loss in product(*axes)], np.float32)
         share = float((made.outputs(grid)[:, 0] <= 0.5).mean())
-        assert (found.verdict == PROVED) == (share == 1.0)
+        assert (found.state == PROVED) == (share == 1.0)
         assert found.holds - 0.01 <= share <= 1 - found.violated + 0.01
         assert found.undecided <= 0.01
 
@@ -162,9 +162,9 @@ def test_the_exact_maximum_of_a_small_network_is_a_mixed_integer_program() -> No
         if not -1.9 < largest < 1.9:
             continue
         solved_seeds += 1
-        for most, verdict in ((largest + 0.1, PROVED), (largest - 0.1, REFUTED)):
+        for most, state in ((largest + 0.1, PROVED), (largest - 0.1, REFUTED)):
             [prop] = claims(made, {"action": {"most": most}}, steady=False)
-            assert certify(prop, FloatForm(made), 4000).verdict == verdict, (seed, largest)
+            assert certify(prop, FloatForm(made), 4000).state == state, (seed, largest)
     assert solved_seeds > 0
 
 
@@ -189,11 +189,11 @@ def test_recurrent_policies_are_certified_over_several_decisions(op: str, form: 
     if form == "integer":  # the same search, with tables that take longer
         return
     largest = float(native.max())
-    for most, verdict in ((min(2.0, largest + 0.5), PROVED), (largest - 0.1, REFUTED)):
+    for most, state in ((min(2.0, largest + 0.5), PROVED), (largest - 0.1, REFUTED)):
         [prop] = read(
             {"properties": [{"if": BOX, "then": {"action": {"most": most}}, "steps": 3}]}, made, "f"
         ).properties
-        assert certify(prop, whole, 2000).verdict == verdict
+        assert certify(prop, whole, 2000).state == state
 
 
 @pytest.mark.parametrize("activation", ["relu", "leaky_relu", "tanh", "sigmoid", "elu", "silu", "gelu", "softplus"])
@@ -285,7 +285,13 @@ def test_the_command_prints_counterexamples_and_writes_a_guard(
     written = load(out)
     assert written.guard["action"] == {"low": [-1.0], "high": [0.75]}
     assert written.guard["observation"]["low"] == [1.0, 1.0, None, None]
-    assert [each["verdict"] for each in written.certificate] == [PROVED] * 4
+    assert [each["state"] for each in written.certificate] == [PROVED] * 4
+    # An artifact of version 0.2.0 says the same in its words.
+    before = [
+        {**{key: each[key] for key in each if key != "state"}, "verdict": each["state"]} for each in told["answers"]
+    ]
+    replace(written, certificate=before).save(out)
+    assert load(out).certificate == written.certificate
     asked.write_text("properties: [{then: {action: {most: 0}}}]", encoding="utf-8")
     assert cli.main(["certify", str(file), str(asked), "--form", "float"]) == 1
     assert "0 proved, 1 refuted" in (text := capsys.readouterr().out) and "action 0.5 for rtt_ratio" in text
@@ -293,14 +299,14 @@ def test_the_command_prints_counterexamples_and_writes_a_guard(
 
 def test_the_decided_share_is_the_mean_of_all_properties() -> None:
     made = policy(0)
-    verdicts = [
+    answers = [
         certify(prop, FloatForm(made), 300)
         for prop in claims(made, {"action": {"most": 2}}, {"action": {"most": -1.9}})
     ]
-    assert [each.verdict for each in verdicts] == [PROVED, REFUTED]
-    undecided = verdicts[1].undecided
+    assert [each.state for each in answers] == [PROVED, REFUTED]
+    undecided = answers[1].undecided
     assert 0 < undecided < 1
-    assert summary(verdicts) == {"proved": 1, "refuted": 1, "undecided": 0, "decided": 1 - undecided / 2}
+    assert summary(answers) == {"proved": 1, "refuted": 1, "undecided": 0, "decided": 1 - undecided / 2}
 
 
 def test_a_policy_without_an_integer_form_says_so() -> None:

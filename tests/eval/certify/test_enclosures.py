@@ -192,10 +192,10 @@ def test_a_rest_too_small_for_a_float_is_not_lost() -> None:
     top = made.outputs(np.repeat(np.float32([4, 0.2]), 64)[None])[0, 0]
     rest = made.outputs(np.repeat(np.float32([1, 0.0]), 64)[None])[0, 0]
     [prop] = claims(made, {"action": {"most": float(top - 1e-4 * (top - rest))}}, steady=False)
-    verdict = certify(prop, FloatForm(made), 5000)
-    assert verdict.verdict == REFUTED
+    answer = certify(prop, FloatForm(made), 5000)
+    assert answer.state == REFUTED
     [prop] = claims(made, {"action": {"most": float(top + 1e-3 * (top - rest))}}, steady=False)
-    assert certify(prop, FloatForm(made), 5000).verdict == PROVED
+    assert certify(prop, FloatForm(made), 5000).state == PROVED
 
 
 def test_a_bound_that_is_no_number_cuts_nothing_off() -> None:
