@@ -46,17 +46,26 @@ FLOWS: dict[str, tuple[dict[str, Any], Any]] = {
 
 
 @pytest.mark.parametrize("backend", ["quic", "bridge"])
-@pytest.mark.parametrize("what", FLOWS)
-def test_a_flow_does_as_it_is_simulated(what: str, backend: str) -> None:
-    scheme, policy = FLOWS[what]
+def test_flows_do_as_they_are_simulated(backend: str) -> None:
+    """Side by side, each on a link of its own."""
     link = {
         "service": {"type": "constant", "rate_mbps": 24},
         "queue": {"type": "droptail", "packets": 80},
         "delay_ms": 15,
     }
-    document = {"duration_s": 3, "links": [link], "flows": [{"scheme": scheme, "policy": policy}]}
-    expected, found = (execute(document, each)["flows"][0]["delivered_bytes"] for each in ("sim", backend))
-    assert found == pytest.approx(expected, rel=0.1)
+    document = {
+        "duration_s": 3,
+        "links": [{"name": name, **link} for name in FLOWS],
+        "flows": [
+            {"name": name, "path": [name], "scheme": scheme, "policy": policy}
+            for name, (scheme, policy) in FLOWS.items()
+        ],
+    }
+    expected, found = (
+        {flow["name"]: flow["delivered_bytes"] for flow in execute(document, each)["flows"]}
+        for each in ("sim", backend)
+    )
+    assert set(found) == set(FLOWS) and found == pytest.approx(expected, rel=0.1)
 
 
 @pytest.mark.parametrize(
