@@ -24,6 +24,7 @@ from ccarena.errors import ConfigError, PolicyError
 from ccarena.eval.reproduce import (
     adaptive,
     checks,
+    costs,
     index,
     kernel,
     own_traces,
@@ -198,7 +199,7 @@ def _reproduce(
     with runner.progress([run for of_suite in [*expanded, *wrong] for run in of_suite]) as progress:
         for one, of_suite, of_wrong in zip(loaded, expanded, wrong, strict=True):
             folder, policies = tables.folder_of(out, one.name, args.backend), trained[one.name]
-            others = _rows_of_wrong(folder / "with-cubic", of_wrong, executor, progress) if of_wrong else []
+            others = _rows_of_wrong(folder / costs.WITH_CUBIC, of_wrong, executor, progress) if of_wrong else []
             with Journal(folder, "ccarena reproduce") as journal:
                 failed: list[runner.Failure] = []
 
@@ -331,7 +332,9 @@ def _write_docs(path: Path, out: Path) -> None:
     pages.write(path, digests, names)
     if again and not any(digest["quick"] for digest in digests):
         source = measurements.source("ccarena reproduce --all", datetime.date.today().isoformat())
-        measurements.merge(path.with_name(measurements.FILE.name), pages.entries(digests, again, source))
+        file = path.with_name(measurements.FILE.name)
+        spent = costs.entries(out, names, measurements.load(file), source)
+        measurements.merge(file, [*pages.entries(digests, again, source), *spent])
     print(f"wrote {path} and {path.with_suffix(pages.KEPT)}; now run `make measurements`", file=sys.stderr)
 
 

@@ -17,7 +17,8 @@ import yaml
 from ccarena.core.files import write_atomically
 from ccarena.core.terminal import duration, heartbeat
 from ccarena.errors import CcarenaError
-from ccarena.eval.reproduce.runs import Run, described, perform
+from ccarena.eval.reproduce import costs
+from ccarena.eval.reproduce.runs import Run, described
 from ccarena.executors import Executor
 from ccarena.runs.journal import Journal
 
@@ -39,7 +40,7 @@ class Failure:
 def execute(
     runs: Sequence[Run], journal: Journal, folder: Path, executor: Executor, progress: Progress
 ) -> list[Failure]:
-    """Performs the runs that the journal lacks on `executor`, and appends each when it is finished.
+    """Performs the runs that the journal lacks on `executor`, and appends each when it is finished, with its cost.
 
     Returns the failed runs; each has its scenario in `folder/failed/KEY.yaml`. Raises CcarenaError if a row cannot be
     written.
@@ -50,17 +51,18 @@ def execute(
     todo = [run for run in runs if run.key not in journal.rows]
     progress.skip([run for run in runs if run.key in journal.rows])
     failures = []
-    with contextlib.closing(executor.run(perform, todo)) as outcomes:
+    with contextlib.closing(executor.run(costs.timed, todo)) as outcomes:
         for done in outcomes:
             run = todo[done.index]
             progress.done(run)
             try:
-                row = done.result()
+                row, seconds = done.result()
             except Exception as error:  # whatever it is, it must not cost the other runs
                 failures.append(Failure(run, described(error), failed / f"{run.key}.yaml"))
                 _set_aside(failures[-1])
                 continue
             journal.append(row)
+            costs.append(folder, run.key, seconds)
     return failures
 
 

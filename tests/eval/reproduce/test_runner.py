@@ -17,7 +17,7 @@ import yaml
 
 from ccarena import cli
 from ccarena.errors import CcarenaError, ConfigError
-from ccarena.eval.reproduce import runs
+from ccarena.eval.reproduce import costs, runs
 from ccarena.runs.journal import Journal
 
 _core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: suites not run (run make)")
@@ -196,9 +196,7 @@ def test_a_failing_run_is_reported_and_the_rest_goes_on(
 def test_a_worker_that_dies_costs_its_own_run_only(
     write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ccarena.eval.reproduce import runner
-
-    monkeypatch.setattr(runner, "perform", deadly)
+    monkeypatch.setattr(costs, "timed", deadly)
     path, out = write(), tmp_path / "out"
     # A number of seeds that is given stays: the claim that lost a run would ask for more.
     assert cli.main(["reproduce", str(path), "--out", str(out), "--jobs", "2", "--seeds", "2"]) == 1
@@ -206,11 +204,11 @@ def test_a_worker_that_dies_costs_its_own_run_only(
     assert len(keys(out / "own" / "mine")) == 7
 
 
-def deadly(run: runs.Run) -> dict[str, object]:
+def deadly(run: runs.Run) -> tuple[dict[str, object], float]:
     """Kills its process in one run."""
     if run.cell == {"scheme": "reno", "rate_mbps": "8"} and run.seed == 1:
         os._exit(9)
-    return runs.perform(run)
+    return runs.perform(run), 0.0
 
 
 def test_a_torn_line_is_dropped_and_a_wrong_one_refused(tmp_path: Path) -> None:
