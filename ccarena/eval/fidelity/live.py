@@ -2,9 +2,9 @@
 real.
 
 The kernel's runs are real sockets over the emulated link, in real time. The simulated runs have other seeds, other
-offsets on a trace, and `HOST_JITTER_MS` on their links, the time that the emulator's host takes to wake: no real run
-repeats to the nanosecond. The same code reduces both to the same figures. Errors are those of `recorded.judge`. If a
-learned flow's scheme has a shipped configuration, its reward is compared too.
+offsets on a trace, and the emulator's host on their links (`host.emulated`): no real run repeats to the nanosecond.
+The same code reduces both to the same figures. Errors are those of `recorded.judge`. If a learned flow's scheme has a
+shipped configuration, its reward is compared too.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ccarena.configs.load import load_config, shipped
 from ccarena.core.terminal import Progress
 from ccarena.envs.rewards import Reward
 from ccarena.eval.fidelity import recorded
+from ccarena.eval.fidelity.host import emulated
 from ccarena.eval.fidelity.recorded import Run
 from ccarena.eval.measure.packet_log import PacketLog
 from ccarena.eval.measure.queueing import queueing_delay_ms
@@ -35,9 +36,6 @@ from ccarena.traces.recorded import find_trace
 __all__ = ["POLICY_REL", "Setup", "compare", "duration_s", "figures", "live", "setups", "variant"]
 
 Real = Callable[[Mapping[str, Any]], tuple[Mapping[str, Any] | None, int]]
-
-HOST_JITTER_MS = 0.03
-"""Mean lateness of packets on an idle machine with two cores."""
 
 POLICY_REL = 0.10
 """Largest difference of a policy's reward and mean queueing delay on the kernel, as a share of the simulated value."""
@@ -188,9 +186,7 @@ def variant(document: Mapping[str, Any], k: int) -> dict[str, Any]:
 
 
 def _simulated(document: dict[str, Any]) -> Run:
-    for link in document["links"]:
-        link["jitter_ms"] = link.get("jitter_ms") or HOST_JITTER_MS
-    return figures(simulate(document))
+    return figures(simulate(emulated(document)))
 
 
 def _real(run: Real, document: Mapping[str, Any]) -> tuple[Run | None, int]:
