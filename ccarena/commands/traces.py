@@ -139,7 +139,7 @@ def _add_columns(sub: argparse.ArgumentParser) -> None:
     """Adds the options that say how to read a table."""
     known = "; ".join(f"{known.name}: {known.summary}" for known in formats.FORMATS)
     sub.add_argument("--format", help=f"format of the file, if it is not recognised ({known})")
-    tables = sub.add_argument_group("tables", "which change what the format says")
+    tables = sub.add_argument_group("tables", "these override what the format says")
     tables.add_argument("--rate", metavar="COLUMN", help="column of the rate: header name, or number from 0")
     tables.add_argument("--unit", choices=(*UNITS, "bytes"), help="unit of the rate; bytes: per row")
     tables.add_argument("--delay", metavar="COLUMN", help="column of the one-way delay")

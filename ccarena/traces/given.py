@@ -25,7 +25,7 @@ __all__ = [
 
 HELP = (
     "links that follow these traces: a file, the name of a trace, or a folder for all in it; NAME=TRACE calls it NAME, "
-    "TRACE,BACK has acknowledgements cross the trace BACK"
+    "with TRACE,BACK the acknowledgements cross the trace BACK"
 )
 BUFFERS_PACKETS = (100, 1000)
 DELAYS_MS = (20.0,)
@@ -134,10 +134,14 @@ UNUSED = (Unused(("buffers", "delays_ms", "pairs"), lambda args: args.traces is 
 def add_options(parser: Any) -> None:
     """Declares `--traces` and its options."""
     parser.add_argument("--traces", nargs="+", metavar="TRACE", help=HELP)
-    parser.add_argument("--buffers", nargs="+", type=int, metavar="PACKETS", help="of --traces (100 1000)")
-    parser.add_argument("--delays-ms", nargs="+", type=float, metavar="MS", help="one-way delays of --traces (20)")
     parser.add_argument(
-        "--pairs", action="store_true", help="of --traces: acknowledgements of NAME.down cross NAME.up, and vice versa"
+        "--buffers", nargs="+", type=int, metavar="PACKETS", help="with --traces: queue limits (100 1000)"
+    )
+    parser.add_argument("--delays-ms", nargs="+", type=float, metavar="MS", help="with --traces: one-way delays (20)")
+    parser.add_argument(
+        "--pairs",
+        action="store_true",
+        help="with --traces: acknowledgements of NAME.down cross NAME.up, and vice versa",
     )
 
 
