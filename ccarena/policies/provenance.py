@@ -163,17 +163,13 @@ def _guard(value: Any) -> dict[str, Any]:
 
 def _certificate(value: Any) -> list[dict[str, Any]]:
     """Checks the answers of `ccarena certify`: the names, and the shares that a card shows."""
-    answers = []
     for at, each in enumerate(_list(value, "certificate")):
         _is_mapping(each, place := f"certificate[{at}]", "an answer")
-        # Artifacts of version 0.2.0 call the state a verdict.
-        answer = {"state" if key == "verdict" else key: content for key, content in each.items()}
         for key in ("name", "form", "state"):
-            _text(answer.get(key), f"{place}.{key}")
+            _text(each.get(key), f"{place}.{key}")
         for key in ("holds", "violated", "undecided"):
-            _number(answer.get(key), f"{place}.{key}")
-        answers.append(answer)
-    return answers
+            _number(each.get(key), f"{place}.{key}")
+    return list(value)
 
 
 def _missing(value: Any) -> list[str]:

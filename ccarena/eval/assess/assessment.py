@@ -138,14 +138,9 @@ def read(folder: Path) -> dict[str, Any]:
     """Returns the content of an assessment's file. Raises ConfigError if it is missing or damaged."""
     path = folder / ASSESSMENT
     try:
-        return dict(json.loads(path.read_text("utf-8"), object_hook=_today))
+        return dict(json.loads(path.read_text("utf-8")))
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: cannot read the assessment: {error}; run `ccarena assess` again") from error
-
-
-def _today(data: dict[str, Any]) -> dict[str, Any]:
-    """Returns an object of a file with the names of today: version 0.2.0 calls a state a verdict."""
-    return {{"verdict": "state", "verdicts": "states"}.get(key, key): value for key, value in data.items()}
 
 
 def _criterion(judged: checks.Judged) -> dict[str, str]:
