@@ -1,4 +1,5 @@
-/* Runs a scheme and a policy of ccarena on a toy link (link.h): host [POLICY.safetensors] */
+/* Runs a scheme and a policy of ccarena on a toy link (link.h), the policy also as an operator runs it:
+ * host [POLICY.safetensors] */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -24,8 +25,8 @@ static int measure(const char *name, ccarena_flow *flow) {
   char why[300] = "";
   int code = run(&sender, flow, &link, &out);
   if (code == CCARENA_OK) {
-    printf("%s: %.2f Mbit/s, RTT %.1f ms, %llu packets lost, %llu decisions\n", name, out.mbps, out.rtt_ms,
-           (unsigned long long)out.lost_packets, (unsigned long long)ccarena_decisions(flow));
+    printf("%s: %.2f Mbit/s, RTT %.1f ms, %llu packets lost, %llu decisions, role %d\n", name, out.mbps, out.rtt_ms,
+           (unsigned long long)out.lost_packets, (unsigned long long)ccarena_decisions(flow), ccarena_role(flow));
   } else {
     ccarena_why(flow, why, sizeof why);
     fprintf(stderr, "%s: %s: %s\n", name, ccarena_text(code), why);
@@ -43,6 +44,17 @@ static unsigned char *read_file(const char *path, size_t *count) {
     *count = fread(bytes, 1, (size_t)size, file);
   fclose(file);
   return bytes;
+}
+
+/* Runs `policy` in the shadow of CUBIC, which acts; or, if `shadow` is 0, until `guard` decisions in a row are on
+ * observations that its training did not see, from when CUBIC goes on for good. */
+static int operate(const char *name, const ccarena_policy *policy, uint32_t shadow, uint32_t guard) {
+  ccarena_facts connection = facts();
+  ccarena_flow *flow = NULL;
+  char why[300] = "";
+  int code = ccarena_create_operated(policy, NULL, 0, &connection, "cubic", shadow, guard, &flow, why, sizeof why);
+  if (code != CCARENA_OK) return puts(why), code;
+  return measure(name, flow);
 }
 
 int main(int argc, char **argv) {
@@ -66,7 +78,10 @@ int main(int argc, char **argv) {
   free(bytes); /* The policy has its own copy. */
   if (code != CCARENA_OK) return puts(why), 1;
   code = ccarena_create_policy(policy, NULL, 0, &connection, &flow, why, sizeof why);
-  ccarena_policy_free(policy); /* The flow keeps what it needs. */
-  if (code != CCARENA_OK) return puts(why), 1;
-  return measure(argv[1], flow) != CCARENA_OK;
+  if (code == CCARENA_OK) code = measure(argv[1], flow);
+  else puts(why);
+  if (code == CCARENA_OK) code = operate("in the shadow of cubic", policy, 1, 0);
+  if (code == CCARENA_OK) code = operate("guarded by cubic", policy, 0, 8);
+  ccarena_policy_free(policy); /* Flows keep what they need. */
+  return code != CCARENA_OK;
 }

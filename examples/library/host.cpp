@@ -57,6 +57,15 @@ Flow decided_by(const Policy &policy) {
   return Flow(flow);
 }
 
+// The policy in the shadow of CUBIC, or under a guard that hands the flow to it.
+Flow operated(const Policy &policy, bool shadow, uint32_t guard) {
+  const ccarena_facts connection = facts();
+  ccarena_flow *flow = nullptr;
+  char why[300] = "";
+  check(ccarena_create_operated(policy.get(), nullptr, 0, &connection, "cubic", shadow, guard, &flow, why, sizeof why), why);
+  return Flow(flow);
+}
+
 void measure(const std::string &name, const Flow &flow) {
   const auto sender = std::make_unique<host>();
   const link_facts link = {20, 40000000, 69, 20000000000u};
@@ -65,7 +74,8 @@ void measure(const std::string &name, const Flow &flow) {
   const int code = run(sender.get(), flow.get(), &link, &out);
   ccarena_why(flow.get(), why, sizeof why);
   check(code, why);
-  std::cout << name << ": " << out.mbps << " Mbit/s, RTT " << out.rtt_ms << " ms, " << out.lost_packets << " packets lost\n";
+  std::cout << name << ": " << out.mbps << " Mbit/s, RTT " << out.rtt_ms << " ms, " << out.lost_packets << " packets lost, role "
+            << ccarena_role(flow.get()) << '\n';
 }
 
 }  // namespace
@@ -73,7 +83,12 @@ void measure(const std::string &name, const Flow &flow) {
 int main(int argc, char **argv) {
   try {
     measure("bbr", scheme("bbr"));
-    if (argc > 1) measure(argv[1], decided_by(policy(argv[1])));
+    if (argc > 1) {
+      const Policy mine = policy(argv[1]);
+      measure(argv[1], decided_by(mine));
+      measure("in the shadow of cubic", operated(mine, true, 0));
+      measure("guarded by cubic", operated(mine, false, 8));
+    }
   } catch (const std::exception &error) {
     std::cerr << error.what() << '\n';
     return 1;

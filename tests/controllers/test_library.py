@@ -49,8 +49,14 @@ def run(command: list[str | Path], **environment: str) -> str:
     return done.stdout
 
 
+OPERATED = ("in the shadow of cubic", "guarded by cubic")
+
+
 def check(said: str, *names: str) -> None:
-    """Checks that each flow has filled the link of 20 Mbit/s."""
+    """Checks that each flow has filled the link of 20 Mbit/s, and who moved its window."""
+    names = (*names, *OPERATED)
+    roles = dict(re.findall(r"^(.*): .*, role (-?\d)$", said, flags=re.M))
+    assert roles == dict.fromkeys(names, "-1") | {"in the shadow of cubic": "1", "guarded by cubic": "0"}
     rates = dict(re.findall(r"^(.*): ([\d.]+) Mbit/s, ", said, flags=re.M))
     assert list(rates) == list(names)
     for name, mbps in rates.items():
@@ -89,9 +95,12 @@ def test_go_by_cgo(library: Path, tmp_path: Path) -> None:
 
 
 def test_the_pages_c_compiles_and_runs(library: Path, tmp_path: Path) -> None:
-    (code,) = re.findall(r"^```c\n(.*?)^```$", PAGE, flags=re.S | re.M)
+    code, operated = re.findall(r"^```c\n(.*?)^```$", PAGE, flags=re.S | re.M)
     source, program = tmp_path / "host.c", tmp_path / "host"
-    source.write_text(code)
+    given = "const ccarena_policy *policy, ccarena_facts facts"
+    # The page's second piece stands in a host that has a policy and its facts.
+    function = f"void operate({given}) {{\nccarena_flow *flow;\nchar why[300];\n{operated}}}\n"
+    source.write_text(f"{code}\nvoid operate({given});\n{function}")
     linked = [library / "libccarena.a", *SYSTEM]
     run([compiler("cc"), "-std=c99", *FLAGS, "-I", HEADERS, source, *linked, "-o", program])
     assert run([program]) == "window 15928 bytes\n"

@@ -43,18 +43,38 @@ func Scheme(name string) (Flow, error) {
 	return flow, reason(code, why)
 }
 
-// Policy creates a flow for which the artifact decides.
-func Policy(artifact []byte) (Flow, error) {
+// Policy is an artifact that was read once. Flows of it share its weights, and may outlive it.
+type Policy struct{ handle *C.ccarena_policy }
+
+// Read reads an artifact.
+func Read(artifact []byte) (Policy, error) {
+	var policy Policy
+	why := make([]byte, 300)
+	bytes := (*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(artifact)))
+	code := C.ccarena_policy_read(bytes, C.size_t(len(artifact)), &policy.handle, (*C.char)(unsafe.Pointer(&why[0])), 300)
+	return policy, reason(code, why)
+}
+
+// Free frees the policy; flows of it go on.
+func (p Policy) Free() { C.ccarena_policy_free(p.handle) }
+
+// Flow creates a flow for which the policy decides.
+func (p Policy) Flow() (Flow, error) {
 	var flow Flow
-	var policy *C.ccarena_policy
 	connection, why := facts(), make([]byte, 300)
 	text := (*C.char)(unsafe.Pointer(&why[0]))
-	bytes := (*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(artifact)))
-	if err := reason(C.ccarena_policy_read(bytes, C.size_t(len(artifact)), &policy, text, 300), why); err != nil {
-		return flow, err
-	}
-	defer C.ccarena_policy_free(policy)
-	return flow, reason(C.ccarena_create_policy(policy, nil, 0, &connection, &flow.handle, text, 300), why)
+	return flow, reason(C.ccarena_create_policy(p.handle, nil, 0, &connection, &flow.handle, text, 300), why)
+}
+
+// Operated creates a flow with the policy in the shadow of CUBIC (shadow 1), or under a guard that hands the flow to
+// CUBIC after guard decisions in a row on observations that the policy's training did not see.
+func (p Policy) Operated(shadow, guard C.uint32_t) (Flow, error) {
+	var flow Flow
+	connection, why := facts(), make([]byte, 300)
+	text, cubic := (*C.char)(unsafe.Pointer(&why[0])), C.CString("cubic")
+	defer C.free(unsafe.Pointer(cubic))
+	code := C.ccarena_create_operated(p.handle, nil, 0, &connection, cubic, shadow, guard, &flow.handle, text, 300)
+	return flow, reason(code, why)
 }
 
 // measure runs the flow on 20 Mbit/s, 40 ms and a buffer of a bandwidth-delay product.
@@ -69,7 +89,38 @@ func measure(name string, flow Flow) error {
 		C.ccarena_why(flow.handle, (*C.char)(unsafe.Pointer(&why[0])), 300)
 		return reason(C.int32_t(code), why)
 	}
-	fmt.Printf("%s: %.2f Mbit/s, RTT %.1f ms, %d packets lost\n", name, float64(out.mbps), float64(out.rtt_ms), out.lost_packets)
+	fmt.Printf("%s: %.2f Mbit/s, RTT %.1f ms, %d packets lost, role %d\n",
+		name, float64(out.mbps), float64(out.rtt_ms), out.lost_packets, C.ccarena_role(flow.handle))
+	return nil
+}
+
+// compare measures the policy in file alone, in the shadow of CUBIC and under a guard.
+func compare(file string) error {
+	artifact, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	policy, err := Read(artifact)
+	if err != nil {
+		return err
+	}
+	defer policy.Free()
+	for _, each := range []struct {
+		name   string
+		create func() (Flow, error)
+	}{
+		{file, policy.Flow},
+		{"in the shadow of cubic", func() (Flow, error) { return policy.Operated(1, 0) }},
+		{"guarded by cubic", func() (Flow, error) { return policy.Operated(0, 8) }},
+	} {
+		flow, err := each.create()
+		if err == nil {
+			err = measure(each.name, flow)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -79,12 +130,7 @@ func main() {
 		err = measure("cubic", flow)
 	}
 	if err == nil && len(os.Args) > 1 {
-		var artifact []byte
-		if artifact, err = os.ReadFile(os.Args[1]); err == nil {
-			if flow, err = Policy(artifact); err == nil {
-				err = measure(os.Args[1], flow)
-			}
-		}
+		err = compare(os.Args[1])
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
