@@ -35,7 +35,8 @@ class Runner(RealTimeRun):
             print(runner.result["flows"])
 
     The flows begin with the first action of their scheme. `traffic` names who sends. `bridge` drives even CUBIC, BBR
-    and Reno by this package's code in user space; `in_kernel` lets learned flows with a policy think in the kernel.
+    and Reno by this package's code in user space; `in_kernel` runs learned flows with a policy, and those of `pilot`,
+    in the kernel.
     """
 
     def __init__(

@@ -36,6 +36,12 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     )
     attach.add_argument("--no-wcc", action="store_true", help="without wcc-ai, wcc-md, multcp and ewtcp")
     attach.add_argument(
+        "--pilot",
+        type=float,
+        metavar="PREFERENCE",
+        help="with the scheme pilot, which runs in the kernel, at this preference from 0 to 1 (without)",
+    )
+    attach.add_argument(
         "--deadline-ms",
         type=float,
         metavar="MS",
@@ -121,6 +127,7 @@ def run(args: argparse.Namespace) -> int:
             bridge.attach(
                 option=args.option,
                 weighted=not args.no_wcc,
+                pilot=args.pilot,
                 unrestricted=args.unrestricted,
                 deadline_ms=args.deadline_ms,
                 sockets_per_user=args.sockets_per_user,

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-const PROGRAMS: [&str; 3] = ["bridge", "policy", "wcc"];
+const PROGRAMS: [&str; 4] = ["bridge", "pilot", "policy", "wcc"];
 /// Headers of `ccarena-cc` that the programs share with other runtimes of a policy.
 const SHARED: [&str; 2] = ["../ccarena-cc/src/policy/integer", "../ccarena-cc/src/policy/kernel"];
 

@@ -102,6 +102,31 @@ def test_rates_timers_and_windows_without_a_base_do_in_the_kernel_what_they_do_i
         assert flow["delivered_bytes"] == pytest.approx(simulated["delivered_bytes"], rel=0.1), flow["name"]
 
 
+def test_pilot_in_the_kernel_fills_links_as_in_the_simulator() -> None:
+    document = scenario(seconds=3.0)
+    [link] = document["links"]
+    services = {
+        "slow": {"type": "constant", "rate_mbps": 6},
+        "fast": {"type": "constant", "rate_mbps": 48},
+        "outage": {
+            "type": "steps",
+            "steps": [{"at_s": 0, "rate_mbps": 24}, {"at_s": 1, "rate_mbps": 0}, {"at_s": 1.2, "rate_mbps": 24}],
+        },
+    }
+    document |= {
+        "links": [{**link, "name": name, "service": service} for name, service in services.items()],
+        "flows": [{"scheme": "pilot", "name": name, "path": [name]} for name in services],
+        "record": {},
+    }
+    document["flows"][0]["params"] = {"preference": 1.0}
+    there, expected = run_scenario(document, in_kernel=True), simulate(document)
+    assert there["machine"]["reports"] == 0
+    for flow, simulated in zip(there["flows"], expected["flows"], strict=True):
+        assert flow["delivered_bytes"] == pytest.approx(simulated["delivered_bytes"], rel=0.15), flow["name"]
+        # A buffer of 50 packets takes 100 ms at 6 Mbit/s.
+        assert flow["rtt_mean_ms"] < simulated["rtt_mean_ms"] + 15, flow["name"]
+
+
 @pytest.mark.parametrize("name", shipped_policies())
 def test_a_policy_in_the_kernel_reports_nothing(name: str) -> None:
     with pytest.raises(

@@ -12,6 +12,7 @@ pub mod error;
 pub mod intf;
 mod maps;
 mod objects;
+pub mod pilot;
 mod pins;
 pub mod policies;
 pub mod run;

@@ -17,15 +17,18 @@ use ccarena_link::{Emulator, End, Network, clock, namespace};
 use ccarena_net::result::{BridgeResult, FlowResult, LinkResult, MachineResult, Quantiles, RunResult};
 use ccarena_net::scenario::{Flow, Foreign};
 use ccarena_net::{Scenario, trace};
+use libbpf_rs::Link;
 
 pub use self::error::RunError;
 use self::plan::Runtimes;
 pub use self::plan::{Plan, Runtime};
 
+use crate::checks;
 use crate::daemon::{Daemon, Driver, Reply};
 use crate::datapath::{Datapath, Key};
 use crate::intf::{EVENT_CLOSED, Event};
-use crate::objects::Options;
+use crate::objects::{self, Options};
+use crate::pilot::Numbers;
 use crate::policies::Private;
 use crate::sampled::Sampled;
 use crate::tcp_option::TcpOption;
@@ -57,6 +60,7 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
     let plans = plan::plan(scenario, runtimes, request.traffic, request.environment, &available)?;
     let datapath = load(scenario, &plans)?;
     let thinking = load_policies(scenario, &plans)?;
+    let pilots = Pilots::attach(scenario, &plans)?;
     // Counting costs something per run of a program, so runs of the kernel's own schemes alone are spared it.
     let bridged = plans.iter().any(|p| p.runtime == Runtime::Bridge);
     let cost = datapath.as_ref().filter(|_| bridged).and_then(Datapath::count_cost);
@@ -68,6 +72,7 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
             (Some(Foreign::Kernel { name }), ..) => name.clone(),
             (Some(Foreign::Bpf { file }), ..) => objects.name(file).unwrap_or_default().to_owned(),
             (_, Some(policy), _) => policy.name().to_owned(),
+            _ if plan.runtime == Runtime::Pilot => pilots.names[index].clone(),
             (None, None, Some(datapath)) if plan.runtime != Runtime::Kernel => {
                 datapath.congestion_control(&flow.scheme).to_owned()
             }
@@ -113,8 +118,47 @@ pub fn run<W: Write>(inbox: &mut Inbox, frames: &mut Frames<W>) -> Result<(), Ru
     frames.result(record).map_err(|_| RunError::Stopped)
 }
 
-/// Most policies that think in the kernel in one run: each takes the verifier seconds.
+/// Most policies that think in the kernel in one run, and most programs of `pilot`: each takes the verifier seconds.
 const MOST_THINKING: usize = 16;
+
+/// The programs of `pilot`, which flows of the same parameters share.
+struct Pilots {
+    /// Name of the congestion control, by flow; empty for flows of other schemes.
+    names: Vec<String>,
+    _links: Vec<Link>,
+}
+
+impl Pilots {
+    fn attach(scenario: &Scenario, plans: &[Plan]) -> Result<Self, RunError> {
+        let (mut names, mut links) = (Vec::with_capacity(plans.len()), Vec::new());
+        let mut known: Vec<(Numbers, String)> = Vec::new();
+        for (index, (flow, plan)) in scenario.flows.iter().zip(plans).enumerate() {
+            if plan.runtime != Runtime::Pilot {
+                names.push(String::new());
+                continue;
+            }
+            let numbers = Numbers::new(&flow.params).map_err(|source| RunError::Scheme { flow: index, source })?;
+            if let Some((_, name)) = known.iter().find(|(other, _)| *other == numbers) {
+                names.push(name.clone());
+                continue;
+            }
+            if known.len() == MOST_THINKING {
+                let problem = format!(
+                    "got more than {MOST_THINKING} different sets of pilot's parameters in the kernel; expected at most so \
+                     many. Leave `in_kernel` out"
+                );
+                return Err(RunError::Unsupported { path: format!("flows[{index}].params"), problem });
+            }
+            checks::require(&TcpOption::Off)?;
+            let (name, link) =
+                objects::attach_pilot(&numbers, &format!("cca.l{:x}.{}", known.len(), std::process::id()), false)?;
+            names.push(name.clone());
+            links.push(link);
+            known.push((numbers, name));
+        }
+        Ok(Self { names, _links: links })
+    }
+}
 
 /// The programs of policies that think in the kernel, by flow: each has one of its own, which counts its decisions.
 fn load_policies(scenario: &Scenario, plans: &[Plan]) -> Result<Vec<Option<Private>>, RunError> {

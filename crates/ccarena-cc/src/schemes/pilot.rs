@@ -49,6 +49,13 @@ pub const SCHEME: Scheme = Scheme {
     build: |config| Box::new(Pilot::new(config)),
 };
 
+/// Returns the values of the parameters at the flow's preference, in the registry's order, for a program that runs the law
+/// itself. `config.params` are complete.
+#[must_use]
+pub fn numbers(config: &Config) -> Vec<f64> {
+    Numbers::read(|name| config.param(name)).at_preference().values().into()
+}
+
 /// Fewest packets in the window: with one, a receiver that delays acknowledgements stalls the flow.
 const LEAST: f64 = 2.0;
 /// Most (`snd_cwnd_clamp`).

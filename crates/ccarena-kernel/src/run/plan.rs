@@ -19,6 +19,8 @@ use crate::wire::Generator;
 const KERNELS_OWN: [&str; 3] = ["cubic", "bbr", "reno"];
 /// Schemes of `wcc.bpf.c`.
 const WEIGHTED: [&str; 4] = ["wcc-ai", "wcc-md", "multcp", "ewtcp"];
+/// Scheme of `pilot.bpf.c`.
+const PILOT: &str = "pilot";
 /// Payload of a segment in 1500 bytes, and the least that Linux sends (`TCP_MIN_MSS` less timestamps).
 const LARGEST_MSS: u32 = 1448;
 const SMALLEST_MSS: u32 = 76;
@@ -32,6 +34,8 @@ pub enum Runtime {
     Weighted,
     /// Runtime in the kernel: a policy in BPF.
     Policy,
+    /// Runtime in the kernel: the scheme `pilot` in BPF.
+    Pilot,
     /// Runtime in this process, over the bridge.
     Bridge,
     /// Runtime of somebody else: programs at the two ends of the link.
@@ -116,7 +120,7 @@ fn refuse_own<T>(index: usize, problem: &str) -> Result<T, RunError> {
 pub struct Runtimes {
     /// The kernel's own and those of the WCC family run over the bridge, too.
     pub bridge: bool,
-    /// Learned flows with a policy think in the kernel.
+    /// Learned flows with a policy, and those of `pilot`, run in the kernel.
     pub in_kernel: bool,
 }
 
@@ -209,6 +213,8 @@ fn plan_flow(scenario: &Scenario, index: usize, runtimes: Runtimes, available: &
         Runtime::Kernel
     } else if !bridge && flow.spec.is_none() && is(&WEIGHTED) {
         Runtime::Weighted
+    } else if in_kernel && flow.spec.is_none() && flow.scheme == PILOT {
+        Runtime::Pilot
     } else {
         Runtime::Bridge
     };
@@ -396,6 +402,20 @@ mod tests {
         let other = Flow { params: [("hystart".to_string(), 0.0)].into(), ..flow("cubic") };
         let runtime = of(vec![other], false, Generator::Own).map(|plans| plans[0].runtime);
         assert!(runtime.is_err() || runtime == Ok(Bridge), "the kernel's has no such parameter");
+    }
+
+    #[test]
+    fn pilot_runs_in_the_kernel_where_asked() {
+        let runtime = |flow: Flow, in_kernel| {
+            let scenario = Scenario { flows: vec![flow], ..Scenario::default() };
+            let runtimes = Runtimes { in_kernel, ..Runtimes::default() };
+            plan(&scenario, runtimes, Generator::Own, true, &["cubic"]).map(|plans| plans[0].runtime)
+        };
+        assert_eq!(runtime(flow("pilot"), false).unwrap(), Runtime::Bridge);
+        assert_eq!(runtime(flow("pilot"), true).unwrap(), Runtime::Pilot);
+        assert_eq!(runtime(flow("copa"), true).unwrap(), Runtime::Bridge);
+        let steady = Flow { slow_start: false, ..flow("pilot") };
+        assert!(runtime(steady, true).unwrap_err().to_string().starts_with("flows[0].slow_start"));
     }
 
     #[test]

@@ -23,6 +23,11 @@ macro_rules! numbers {
             pub fn read(value: impl Fn(&str) -> f64) -> Self {
                 Self { $($name: value(stringify!($name)),)* }
             }
+
+            /// Returns the numbers in the order of [`PARAMS`](Self::PARAMS).
+            pub fn values(&self) -> [f64; Self::PARAMS.len()] {
+                [$(self.$name,)*]
+            }
         }
     };
 }
