@@ -16,16 +16,21 @@ from typing import Any
 
 import numpy as np
 import torch
+from ray.rllib.core import DEFAULT_MODULE_ID
+from ray.rllib.utils.metrics import ENV_RUNNER_RESULTS, LEARNER_RESULTS
 
 from bench.sheet import Sheet
 from bench.slow import SlowWorker, Still, pause
-from ccarena.agents.a3c import Differentiator, Learner, Rollout, Update, Worker, seeds
+from ccarena.agents.a3c import Differentiator, Learner, Rollout, Update, Worker
 from ccarena.agents.algorithm import Context, MakeEnvs, Stats
 from ccarena.agents.algorithms import build
+from ccarena.agents.collecting import seeds
 from ccarena.agents.evolution import Genome
 from ccarena.agents.evolution_runs import LocalEvaluator
 from ccarena.agents.ray import RayExecutor
 from ccarena.agents.ray_envs import RayVectorEnv
+from ccarena.agents.rllib import UPDATES
+from ccarena.agents.rllib_runner import STATS
 from ccarena.agents.worlds import environments
 from ccarena.configs import TrainConfig, load_config
 from ccarena.configs.schema import A3CConfig, EvolutionConfig
@@ -41,6 +46,15 @@ SB3: dict[str, tuple[str, int, dict[str, Any]]] = {
     "TD3": ("hyvar", 8192, {"algorithm.learning_starts": 64}),
 }
 """Algorithms of Stable-Baselines3 with a configuration that uses them, how many decisions are measured, and changes."""
+RLLIB: dict[str, tuple[str, dict[str, Any]]] = {
+    "PPO": ("aurora", {"trainer": "ppo", "rollout_length": 64, "minibatch_size": 4096}),
+    "PPO, ACCT": ("acct", {"trainer": "ppo", "minibatch_size": 4096}),
+    "APPO": ("acct", {"trainer": "appo"}),
+    "IMPALA": ("acct", {"trainer": "impala"}),
+    "SAC": ("hyvar", {"trainer": "sac", "rollout_length": 16, "num_steps_sampled_before_learning_starts": 1}),
+}
+"""Trainers of RLlib with a configuration that uses them, and arguments."""
+RLLIB_WORLDS = {"ppo": 256, "appo": 64, "impala": 64, "sac": 64}
 TABLE = "Where one learner is full"
 WHAT = {
     "rollout": f"a worker's rollout of {WORLDS} worlds",
@@ -69,6 +83,8 @@ def measure(sheet: Sheet, seconds: float = 8.0, workers: int = 64) -> None:
             full = balanced(worlds_ms, own_ms, per_worker_ms)
             sheet.add(f"{key}-full", f"{what}: workers at which it is full", full, "workers", table=TABLE)
         measure_evolution(sheet, workers)
+        for name, (config, arguments) in RLLIB.items():
+            measure_rllib(sheet, name, config, arguments)
     finally:
         ray.shutdown()
 
@@ -181,6 +197,55 @@ def shares_ms(config: TrainConfig, decisions: int) -> tuple[float, float]:
         return 1e3 * spent_s[0] / steps, 1e3 * (took_s - spent_s[0]) / steps
     finally:
         algorithm.close()
+
+
+def measure_rllib(sheet: Sheet, name: str, config: str, arguments: dict[str, Any], iterations: int = 4) -> None:
+    """Processor time of a worker's decision and of the learner's share of it, by RLlib in this process.
+
+    An iteration acts and learns; what a rollout alone takes is subtracted.
+    """
+    trainer = arguments["trainer"]
+    changes = {
+        "algorithm": {"name": "rllib", "reward_scale": 1e-3, **arguments},
+        "env.worlds": RLLIB_WORLDS[trainer],
+        "env.link.kinds.trace": 0,
+        "threads": 1,
+        "total_decisions": 10**9,
+    }
+    trained = load_config(config, changes)
+    algorithm: Any = build(Context(trained, spec_of(trained), environments(trained)))
+    try:
+        rllib = algorithm.start()
+        for _ in range(2):
+            result = rllib.train()
+        pieces, acting_us = [], []
+        for _ in range(iterations):
+            began_s = time.process_time()
+            pieces = rllib.env_runner.sample()
+            decisions = sum(len(piece) for piece in pieces)
+            acting_us.append(1e6 * (time.process_time() - began_s) / decisions)
+        rllib.env_runner.get_metrics()
+        learned, updates, began_s, from_s = 0.0, -_updates(result), time.process_time(), time.perf_counter()
+        while learned < iterations * decisions:
+            result = rllib.train()
+            learned += result[ENV_RUNNER_RESULTS][STATS]["decisions"]
+        updates += _updates(result)
+        worker_us = statistics.median(acting_us)
+        own_us = 1e6 * (time.process_time() - began_s) / learned - worker_us
+        took_s = time.perf_counter() - from_s
+    finally:
+        algorithm.close()
+    what, key = f"RLlib's {name} (`{config}`)", f"training/learner-rllib-{name.lower().replace(', ', '-')}"
+    sent_bytes = len(pickle.dumps(pieces)) / decisions
+    sheet.add(f"{key}-worker", f"{what}: a worker, per decision", worker_us, "µs", table=TABLE)
+    sheet.add(f"{key}-own", f"{what}: learner, per decision", own_us, "µs", table=TABLE)
+    sheet.add(f"{key}-full", f"{what}: workers at which it is full", worker_us / own_us, "workers", table=TABLE)
+    sheet.add(f"{key}-updates", f"{what}: updates with one worker in its process", updates / took_s, "1/s", table=TABLE)
+    sheet.add(f"{key}-bytes", f"{what}: message of a decision", sent_bytes, "bytes", table=TABLE)
+
+
+def _updates(result: dict[str, Any]) -> float:
+    return float(result.get(LEARNER_RESULTS, {}).get(DEFAULT_MODULE_ID, {}).get(UPDATES, 0.0))
 
 
 def _timed(make_envs: MakeEnvs, spent_s: list[float], rows: int, threads: int, **more: Any) -> Any:

@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 
 from ccarena.agents.actor_critic import ActorCritic
 from ccarena.agents.algorithm import Context, Stats
-from ccarena.agents.collecting import Steps, collector
-from ccarena.agents.progress import ReportSums
+from ccarena.agents.collecting import Sampler, Steps
 from ccarena.configs.schema import A3CConfig
 from ccarena.errors import PolicyError, TrainingError
 from ccarena.policies.networks import bind_flat
@@ -58,12 +57,6 @@ def n_step_returns(
         following = np.where(terminated[t], np.float32(0), following)
         returns[t] = following = rewards[t] + np.float32(gamma) * following
     return returns
-
-
-def seeds(seed: int, worker: int, generation: int = 0) -> tuple[int, int]:
-    """Returns the seeds of a worker's worlds and of its action sampling; `generation` counts the worker's restarts."""
-    state = np.random.SeedSequence((seed, worker, generation)).generate_state(2, np.uint64)
-    return int(state[0] >> np.uint64(1)), int(state[1])
 
 
 @dataclass
@@ -173,17 +166,8 @@ class Worker:
         sampling_seed: int,
         device: str | None = None,
     ) -> None:
-        self._envs = envs
-        self._differentiator = Differentiator(context, config, device or context.config.device)
-        observation, _ = envs.reset(seed=env_seed)
-        own = self._differentiator
-        self._collector = collector(
-            envs, own.network, context.spec, own.device, config.rollout_length, np.asarray(observation)
-        )
-        self._rng = np.random.Generator(np.random.PCG64(sampling_seed))
-        self._sums = ReportSums(context.spec, context.config.progress)
-        self._episode_return = np.zeros(envs.num_envs)
-        self._episode_decisions = np.zeros(envs.num_envs)
+        own = self._differentiator = Differentiator(context, config, device or context.config.device)
+        self._sampler = Sampler(envs, own.network, context, own.device, config.rollout_length, env_seed, sampling_seed)
 
     def run(self, weights: FloatArray, entropy_weight: float) -> Update:
         """Collects one rollout with `weights` and returns its gradient at the same weights."""
@@ -193,56 +177,22 @@ class Worker:
         """Collects one rollout with `weights`, in buffers that the next one overwrites. Raises TrainingError."""
         self._differentiator.load(weights)
         try:
-            steps = self._collector.collect(self._rng)
+            steps, stats = self._sampler.collect()
         except PolicyError as error:
             raise TrainingError(f"the actor has no finite answer any more ({error}); {CALMER}") from error
-        stats = self._episodes(steps)
-        if steps.reports is not None:
-            stats |= self._sums(steps.reports.reshape(-1, steps.reports.shape[-1]))
         return Rollout(**vars(steps), stats=stats)
-
-    def _episodes(self, steps: Steps) -> Stats:
-        """Returns statistics of the last rollout, and of the episodes that ended in it."""
-        episodes = return_sum = length_sum = 0.0
-        over = steps.terminated | steps.truncated
-        for rewards, done in zip(steps.rewards, over, strict=True):
-            self._episode_return += rewards
-            self._episode_decisions += 1
-            if done.any():
-                (ended,) = np.nonzero(done)
-                episodes += len(ended)
-                return_sum += float(self._episode_return[ended].sum())
-                length_sum += float(self._episode_decisions[ended].sum())
-                self._episode_return[ended] = self._episode_decisions[ended] = 0
-        return {
-            "decisions": float(steps.rewards.size),
-            "reward": float(steps.rewards.sum(dtype=np.float64)),
-            "episodes": episodes,
-            "return": return_sum,
-            "episode_decisions": length_sum,
-        }
 
     def state(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
         """Returns everything that the next `run` depends on besides its arguments, as arrays and as JSON."""
-        arrays: dict[str, NDArray] = {
-            "environment": np.frombuffer(self._envs.get_state(), dtype=np.uint8),  # type: ignore[attr-defined]
-            "observation": np.array(self._collector.observation, dtype=np.float32),
-            "episode_return": self._episode_return.copy(),
-            "episode_decisions": self._episode_decisions.copy(),
-        }
-        return arrays, {"rng": self._rng.bit_generator.state}
+        return self._sampler.state()
 
     def restore(self, arrays: dict[str, NDArray], rest: dict[str, Any]) -> None:
         """Restores a `state()`."""
-        self._envs.set_state(arrays["environment"].tobytes())  # type: ignore[attr-defined]
-        self._collector.observation = arrays["observation"].copy()
-        self._episode_return = arrays["episode_return"].copy()
-        self._episode_decisions = arrays["episode_decisions"].copy()
-        self._rng.bit_generator.state = rest["rng"]
+        self._sampler.restore(arrays, rest)
 
     def close(self) -> None:
         """Closes the worlds."""
-        self._envs.close()
+        self._sampler.close()
 
 
 class Learner:

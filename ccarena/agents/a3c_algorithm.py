@@ -6,8 +6,9 @@ from typing import Any, Protocol, cast
 
 import torch
 
-from ccarena.agents.a3c import Learner, Update, Worker, seeds
+from ccarena.agents.a3c import Learner, Update, Worker
 from ccarena.agents.algorithm import Arrays, Context, Run
+from ccarena.agents.collecting import seeds
 from ccarena.configs.schema import A3CConfig
 
 __all__ = ["A3C"]

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ccarena.agents.actor_critic import ActorCritic
+from ccarena.agents.actor_critic import Actor
 from ccarena.policies.export import to_graph
 from ccarena.policies.graph import Graph, run
 from ccarena.policies.spec import Spec
@@ -26,7 +26,7 @@ Act = Callable[[FloatArray], FloatArray]
 """Function from raw observations `[N, spec.size]` to the actor's answers `[N, outputs]`."""
 
 
-def acting(network: ActorCritic, spec: Spec, device: torch.device) -> Act:
+def acting(network: Actor, spec: Spec, device: torch.device) -> Act:
     """Returns a function that answers with the current weights of `network`, which must keep their place in memory.
 
     On the CPU, NumPy evaluates the network as its artifact does, without parts that only training uses. PyTorch does on

@@ -1,4 +1,4 @@
-"""Networks of A3C, and the distributions of its actions: a choice among indices, or numbers within bounds."""
+"""Actor, critic and the distributions of their actions: a choice among indices, or numbers within bounds."""
 
 from __future__ import annotations
 
@@ -113,8 +113,8 @@ class Gaussian:
         return (-0.5 * scaled.square() - constant).sum(dim=1), (0.5 + constant).sum()
 
 
-class ActorCritic(nn.Module):
-    """Actor and critic as configured, without shared weights, on one normalisation. Raises ConfigError."""
+class Actor(nn.Module):
+    """Actor as configured, on normalised observations. Raises ConfigError."""
 
     def __init__(self, context: Context) -> None:
         super().__init__()
@@ -122,16 +122,11 @@ class ActorCritic(nn.Module):
         self.normalisation = Normalisation(spec)
         self.actor = context.network(spec.outputs)
         self.spread = None if spec.bounds is None else nn.Parameter(torch.zeros(spec.numbers))
-        self.critic = context.network(1)
         if has_memory(self.actor):
             raise ConfigError(
-                f"network = {context.config.network.name}: it has memory, and a3c learns without; take RecurrentPPO, "
-                "or an algorithm of your own"
+                f"network = {context.config.network.name}: it has memory, and {context.config.algorithm.name} learns "
+                "without; take RecurrentPPO, or an algorithm of your own"
             )
-        last = [layer for layer in self.actor.modules() if isinstance(layer, nn.Linear)]
-        if last:
-            with torch.no_grad():
-                last[-1].weight.mul_(ACTOR_GAIN)
         self._bounds, self._outputs = spec.bounds, spec.outputs
 
     @property
@@ -147,21 +142,33 @@ class ActorCritic(nn.Module):
             return Discrete(self._outputs)
         return Gaussian(self._bounds, self.spread)
 
-    def forward(self, observation: Tensor) -> tuple[Tensor, Tensor]:
-        """Maps raw observations `[N, spec.size]` to the actor's answer `[N, outputs]` and values `[N]`."""
-        x = self.normalisation(observation)
-        return self.actor(x), self.critic(x).squeeze(1)
-
     def act(self, observation: Tensor) -> Tensor:
         """Maps raw observations to the actor's answer `[N, outputs]`."""
         y: Tensor = self.actor(self.normalisation(observation))
         return y
 
+    def policy(self) -> nn.Module:
+        """Returns the actor on normalised observations, squashed into the bounds if it is continuous."""
+        return self.actor if self._bounds is None else nn.Sequential(self.actor, Squash(self._bounds))
+
+
+class ActorCritic(Actor):
+    """Actor and critic as configured, without shared weights, on one normalisation. Raises ConfigError."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.critic = context.network(1)
+        last = [layer for layer in self.actor.modules() if isinstance(layer, nn.Linear)]
+        if last:
+            with torch.no_grad():
+                last[-1].weight.mul_(ACTOR_GAIN)
+
+    def forward(self, observation: Tensor) -> tuple[Tensor, Tensor]:
+        """Maps raw observations `[N, spec.size]` to the actor's answer `[N, outputs]` and values `[N]`."""
+        x = self.normalisation(observation)
+        return self.actor(x), self.critic(x).squeeze(1)
+
     def value(self, observation: Tensor) -> Tensor:
         """Maps raw observations to the critic's values `[N]`."""
         y: Tensor = self.critic(self.normalisation(observation)).squeeze(1)
         return y
-
-    def policy(self) -> nn.Module:
-        """Returns the actor on normalised observations, squashed into the bounds if it is continuous."""
-        return self.actor if self._bounds is None else nn.Sequential(self.actor, Squash(self._bounds))

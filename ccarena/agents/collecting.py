@@ -1,4 +1,4 @@
-"""Rollouts of A3C's workers: native if possible, else step by step.
+"""Rollouts of workers that act by themselves: native if possible, else step by step.
 
 Evaluating the network for a few dozen worlds at a time, with the bookkeeping, takes as long as the simulator. In a
 native rollout each world makes all its decisions by itself (`LearnedVectorEnv.rollout`).
@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 
 from ccarena import _core
 from ccarena.agents.acting import acting, live
-from ccarena.agents.actor_critic import ActorCritic, FloatArray
+from ccarena.agents.actor_critic import Actor, FloatArray
+from ccarena.agents.algorithm import Context, Stats
+from ccarena.agents.progress import ReportSums
 from ccarena.envs.vector import LearnedVectorEnv
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.spec import Spec
 
-__all__ = ["Collector", "Steps", "collector"]
+__all__ = ["Collector", "Sampler", "Steps", "collector", "seeds"]
 
 
 @dataclass
@@ -57,7 +59,7 @@ class Collector(Protocol):
 
 def collector(
     envs: gym.vector.VectorEnv,
-    network: ActorCritic,
+    network: Actor,
     spec: Spec,
     device: torch.device,
     steps: int,
@@ -82,7 +84,7 @@ class Native:
     def __init__(
         self,
         envs: LearnedVectorEnv,
-        network: ActorCritic,
+        network: Actor,
         policy: _core.Policy,
         weights: dict[str, FloatArray],
         steps: int,
@@ -118,7 +120,7 @@ class StepByStep:
     def __init__(
         self,
         envs: gym.vector.VectorEnv,
-        network: ActorCritic,
+        network: Actor,
         spec: Spec,
         act: Callable[[FloatArray], FloatArray],
         steps: int,
@@ -171,3 +173,88 @@ class StepByStep:
             finals,
             np.array(self.observation, dtype=np.float32),
         )
+
+
+def seeds(seed: int, worker: int, generation: int = 0) -> tuple[int, int]:
+    """Returns the seeds of a worker's worlds and of its action sampling; `generation` counts the worker's restarts."""
+    state = np.random.SeedSequence((seed, worker, generation)).generate_state(2, np.uint64)
+    return int(state[0] >> np.uint64(1)), int(state[1])
+
+
+class Sampler:
+    """Rollouts of `steps` decisions in each row of `envs` with the current weights of `network`, and their statistics.
+
+    `network` is on `device`, and its weights keep their place in memory.
+    """
+
+    def __init__(
+        self,
+        envs: gym.vector.VectorEnv,
+        network: Actor,
+        context: Context,
+        device: torch.device,
+        steps: int,
+        env_seed: int,
+        sampling_seed: int,
+    ) -> None:
+        self._envs = envs
+        observation, _ = envs.reset(seed=env_seed)
+        self._collector = collector(envs, network, context.spec, device, steps, np.asarray(observation))
+        self._rng = np.random.Generator(np.random.PCG64(sampling_seed))
+        self._sums = ReportSums(context.spec, context.config.progress)
+        self._episode_return = np.zeros(envs.num_envs)
+        self._episode_decisions = np.zeros(envs.num_envs)
+
+    def collect(self) -> tuple[Steps, Stats]:
+        """Collects one rollout, in buffers that the next one overwrites.
+
+        Raises PolicyError if the network gives a number that is not finite.
+        """
+        steps = self._collector.collect(self._rng)
+        stats = self._episodes(steps)
+        if steps.reports is not None:
+            stats |= self._sums(steps.reports.reshape(-1, steps.reports.shape[-1]))
+        return steps, stats
+
+    def _episodes(self, steps: Steps) -> Stats:
+        """Returns statistics of the last rollout, and of the episodes that ended in it."""
+        episodes = return_sum = length_sum = 0.0
+        over = steps.terminated | steps.truncated
+        for rewards, done in zip(steps.rewards, over, strict=True):
+            self._episode_return += rewards
+            self._episode_decisions += 1
+            if done.any():
+                (ended,) = np.nonzero(done)
+                episodes += len(ended)
+                return_sum += float(self._episode_return[ended].sum())
+                length_sum += float(self._episode_decisions[ended].sum())
+                self._episode_return[ended] = self._episode_decisions[ended] = 0
+        return {
+            "decisions": float(steps.rewards.size),
+            "reward": float(steps.rewards.sum(dtype=np.float64)),
+            "episodes": episodes,
+            "return": return_sum,
+            "episode_decisions": length_sum,
+        }
+
+    def state(self) -> tuple[dict[str, NDArray], dict[str, Any]]:
+        """Returns everything that the next rollout depends on besides the weights, as arrays and as JSON."""
+        arrays: dict[str, NDArray] = {
+            "environment": np.frombuffer(self._envs.get_state(), dtype=np.uint8),  # type: ignore[attr-defined]
+            "observation": np.array(self._collector.observation, dtype=np.float32),
+            "episode_return": self._episode_return.copy(),
+            "episode_decisions": self._episode_decisions.copy(),
+        }
+        return arrays, {"rng": self._rng.bit_generator.state}
+
+    def restore(self, arrays: dict[str, NDArray], rest: dict[str, Any]) -> None:
+        """Restores a `state()`."""
+        self._envs.set_state(arrays["environment"].tobytes())  # type: ignore[attr-defined]
+        self._collector.observation = arrays["observation"].copy()
+        self._episode_return = arrays["episode_return"].copy()
+        self._episode_decisions = arrays["episode_decisions"].copy()
+        self._rng.bit_generator.state = rest["rng"]
+
+    def close(self) -> None:
+        """Closes the worlds."""
+        self._envs.close()

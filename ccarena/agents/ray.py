@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ccarena.agents.a3c import Differentiator, Learner, Rollout, Update, Worker, seeds
+from ccarena.agents.a3c import Differentiator, Learner, Rollout, Update, Worker
 from ccarena.agents.algorithm import Context
+from ccarena.agents.collecting import seeds
 from ccarena.agents.ray_actors import Crew, Lost
 from ccarena.configs.schema import A3CConfig
 from ccarena.executors.ray import connect, module

@@ -8,7 +8,6 @@ import gymnasium as gym
 
 from ccarena.agents.algorithm import MakeEnvs
 from ccarena.configs import TrainConfig
-from ccarena.configs.learning import RAY_WORKERS
 
 __all__ = ["environments"]
 
@@ -18,7 +17,7 @@ def environments(config: TrainConfig) -> MakeEnvs:
     there.
     """
     made = functools.partial(_make_envs, config)
-    if config.executor == "local" or config.algorithm.workers_key != RAY_WORKERS:
+    if config.executor == "local" or not config.algorithm.steps_together:
         return made
     from ccarena.agents.ray_envs import on_cluster
 

@@ -16,7 +16,7 @@ class RayConfig(Section):
     """Address of the cluster, such as `head:6379` or `auto`. Null is `RAY_ADDRESS`; without it, Ray starts on this
     machine."""
     workers: int = Field(2, ge=1, le=4096)
-    """Processes that run the worlds of Stable-Baselines3's algorithms and your own, each with its share of
+    """Processes that run the worlds of RLlib's and Stable-Baselines3's algorithms and your own, each with its share of
     `env.worlds`. A3C uses `algorithm.workers` instead, evolution all cores."""
     exchange: Literal["gradients", "rollouts"] = "gradients"
     """Message of A3C's workers: `gradients`, or `rollouts`, from which the learner computes the same gradients on

@@ -23,6 +23,7 @@ TITLES = {
     "cma_es": "algorithm: cma_es",
     "es": "algorithm: es",
     "iql": "algorithm: iql",
+    "rllib": "algorithm: rllib",
     "sb3": "algorithm: Stable-Baselines3",
     "own": "algorithm: your own",
 }

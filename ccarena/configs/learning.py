@@ -76,6 +76,8 @@ class AlgorithmSection(Section):
     """Key of the number that `env.worlds` is divisible by; None if the algorithm steps no worlds."""
     whole_runs: ClassVar[bool] = False
     """Scores candidates on whole runs. The untrained policy is one of them, and a cluster moves runs at will."""
+    steps_together: ClassVar[bool] = True
+    """Steps all worlds together, on a cluster in `ray.workers` processes; else its workers step their own."""
     even_learners: ClassVar[bool] = True
     """Steps the same number of learners in every world."""
     shares_gradients: ClassVar[bool] = False
@@ -96,6 +98,7 @@ class A3CConfig(AlgorithmSection):
 
     implementation = "ccarena.agents.a3c_algorithm:A3C"
     workers_key = "algorithm.workers"
+    steps_together = False
     shares_gradients = late_rewards = True
     worker_module = "ccarena.agents.ray"
 
@@ -146,6 +149,7 @@ class EvolutionConfig(AlgorithmSection):
 
     implementation = "ccarena.agents.evolution:Evolution"
     workers_key = None
+    steps_together = False
     whole_runs = True
     even_learners = False
     strategy: ClassVar[str]
@@ -236,10 +240,42 @@ class Sb3Config(AlgorithmSection, Named):
     values is equally frequent. Null samples uniformly."""
 
 
+class RllibConfig(AlgorithmSection, Named):
+    """Trainer of RLlib; every key that is not here is an argument of `training` of its configuration class."""
+
+    implementation = "ccarena.agents.rllib:Rllib"
+    steps_together = False
+    late_rewards = True
+    worker_module = "ccarena.agents.rllib_runner"
+
+    name: Literal["rllib"] = "rllib"
+    """The algorithm."""
+    trainer: Literal["ppo", "appo", "impala", "sac"] = "ppo"
+    """Trainer: `ppo`; `appo` and `impala`, which learn while workers act, with V-trace; `sac`, from a replay buffer."""
+    learners: int = Field(0, ge=0, le=64)
+    """Learner processes on the cluster, each with its share of a batch and, with `device: cuda`, a GPU of its own; 0
+    learns in the training's own process."""
+    rollout_length: int = Field(32, ge=1, le=4096)
+    """Decisions per row that a worker delivers at a time, by native inference."""
+    gamma: float = Field(0.99, ge=0, le=1)
+    """Discount per decision."""
+    learning_rate: float = Field(3e-4, gt=0, le=1)
+    """Learning rate of all networks at the start."""
+    learning_rate_end: float = Field(0.1, ge=0, le=1)
+    """Learning rate at the end, as a share of the start; it falls linearly."""
+    critic_hidden: list[int] = Field([256, 256], min_length=1)
+    """Hidden layers of the critics of `sac`, which see observation and action."""
+    reward_floor: float | None = Field(None, le=0)
+    """Least reward in learning; null turns this off."""
+    reward_scale: float = Field(1.0, gt=0)
+    """Factor on rewards for learning; reported rewards are unscaled."""
+
+
 class OfflineConfig(AlgorithmSection):
     """Algorithm that learns from datasets of trajectories (docs/training.md); it simulates nothing but evaluations."""
 
     workers_key = None
+    steps_together = False
     even_learners = False
 
     data: list[Text] = Field([])
@@ -315,19 +351,22 @@ class OwnAlgorithm(AlgorithmSection, Named):
 def kind_of(value: Any) -> str:
     """Returns the key of `ALGORITHMS` for the algorithm `value`, a mapping or a section with its `name`."""
     name = value.get("name") if isinstance(value, Mapping) else getattr(value, "name", None)
-    if name in ("cma_es", "es", "bc", "iql"):
+    if name in ("cma_es", "es", "bc", "iql", "rllib"):
         return str(name)
     if name == "a3c" or not isinstance(name, str):
         return "a3c"
     return "own" if OWN_FILE in name else "sb3"
 
 
-ALGORITHMS: dict[str, type[A3CConfig | BcConfig | CmaEsConfig | EsConfig | IqlConfig | Sb3Config | OwnAlgorithm]] = {
+ALGORITHMS: dict[
+    str, type[A3CConfig | BcConfig | CmaEsConfig | EsConfig | IqlConfig | RllibConfig | Sb3Config | OwnAlgorithm]
+] = {
     "a3c": A3CConfig,
     "bc": BcConfig,
     "cma_es": CmaEsConfig,
     "es": EsConfig,
     "iql": IqlConfig,
+    "rllib": RllibConfig,
     "sb3": Sb3Config,
     "own": OwnAlgorithm,
 }
@@ -338,6 +377,7 @@ AlgorithmConfig = Annotated[
     | Annotated[CmaEsConfig, Tag("cma_es")]
     | Annotated[EsConfig, Tag("es")]
     | Annotated[IqlConfig, Tag("iql")]
+    | Annotated[RllibConfig, Tag("rllib")]
     | Annotated[Sb3Config, Tag("sb3")]
     | Annotated[OwnAlgorithm, Tag("own")],
     Discriminator(kind_of),

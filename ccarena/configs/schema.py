@@ -35,6 +35,7 @@ from ccarena.configs.learning import (
     ObjectiveConfig,
     OwnAlgorithm,
     RewardConfig,
+    RllibConfig,
     Sb3Config,
 )
 from ccarena.configs.sections import MAX_SEED, Count, Section, Text
@@ -60,6 +61,7 @@ __all__ = [
     "ProgressConfig",
     "RayConfig",
     "RewardConfig",
+    "RllibConfig",
     "RulesConfig",
     "Sb3Config",
     "Target",
@@ -93,8 +95,8 @@ class TrainConfig(Section):
     out: Text | None = None
     """Folder of the run; null is `runs/NAME`, or `runs/NAME-2`, ... if that exists."""
     executor: Literal["local", "ray"] = "local"
-    """`local`: in this process, deterministic. `ray`: on every machine of a Ray cluster; only A3C's result then depends
-    on the order in which gradients arrive."""
+    """`local`: in this process, deterministic. `ray`: on every machine of a Ray cluster; the results of A3C, APPO and
+    IMPALA then depend on the order in which gradients or rollouts arrive."""
     device: str = Field("cpu", pattern=r"^(cpu|cuda(:\d+)?)$")
     """Device of the networks: `cpu`, `cuda` or `cuda:N`. Small networks are fastest on the CPU."""
     threads: int = Field(2, ge=1, le=1024)

@@ -11,10 +11,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ccarena.agents.a3c import Differentiator, Learner, Update, Worker, n_step_returns, seeds
+from ccarena.agents.a3c import Differentiator, Learner, Update, Worker, n_step_returns
 from ccarena.agents.acting import acting
 from ccarena.agents.actor_critic import ActorCritic, Gaussian
 from ccarena.agents.algorithm import Context
+from ccarena.agents.collecting import seeds
 from ccarena.agents.local import LocalExecutor
 from ccarena.configs import load_config
 from ccarena.configs.schema import A3CConfig
