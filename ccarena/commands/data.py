@@ -14,7 +14,7 @@ from ccarena.configs.unused import refuse_unused_keys
 from ccarena.core.outputs import folder
 from ccarena.core.terminal import command_line, print_table, progress_bar, remember
 from ccarena.errors import ConfigError
-from ccarena.scenarios.entrants import GRAMMAR
+from ccarena.scenarios.entrants import GRAMMAR, POLICY_HELP, load_policy
 
 __all__ = ["add_parser", "run"]
 
@@ -46,6 +46,18 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     sub.add_argument("data", type=Path, metavar="DIR", help="folder of the dataset")
     sub.add_argument("--json", action="store_true", help="print the manifest instead of a table")
 
+    sub = action(
+        "evaluate", "estimate a policy's return from a dataset, and measure it in the simulator on the same links"
+    )
+    sub.add_argument("data", type=Path, metavar="DIR", help="folder of the dataset")
+    sub.add_argument("policy", metavar="POLICY", help=POLICY_HELP)
+    sub.add_argument(
+        "--config", default=DEFAULT, metavar="NAME_OR_FILE", help=f"configuration: spec and reward ({DEFAULT})"
+    )
+    sub.add_argument("--gamma", type=float, default=0.99, metavar="G", help="discount per decision (0.99)")
+    sub.add_argument("--updates", type=int, default=4000, metavar="N", help="updates of each of five fits (4000)")
+    sub.add_argument("--threads", type=int, default=2, metavar="N", help="runs at once in the simulator (2)")
+
     sub = action("export", "write a dataset as one of Minari, with the rewards of a configuration")
     sub.add_argument("data", type=Path, metavar="DIR", help="folder of the dataset")
     sub.add_argument("--name", metavar="NAMESPACE/NAME-vN", help="name of the dataset in Minari's own folder")
@@ -63,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
         return _collect(args)
     if args.overrides:
         raise ConfigError(f"{args.overrides[0]}: unknown option of `ccarena data {args.action}`")
-    return _show(args) if args.action == "show" else _export(args)
+    return {"show": _show, "evaluate": _evaluate, "export": _export}[args.action](args)
 
 
 def _collect(args: argparse.Namespace) -> int:
@@ -109,6 +121,36 @@ def _print(dataset: Any) -> None:
     links = f"{manifest['links']} links of seed {manifest['seed']}"
     print(f"{dataset.folder}: {spec}, {links}, by ccarena {manifest['ccarena']}, digest {dataset.digest}")
     print_table("", ["scheme", "flows", "decisions", "MB"], rows, left=1)
+
+
+def _evaluate(args: argparse.Namespace) -> int:
+    from ccarena.agents.off_policy import evaluate
+    from ccarena.data import Dataset
+    from ccarena.envs.rewards import Reward
+    from ccarena.policies.spec import spec_of
+
+    if not 0 <= args.gamma < 1:
+        raise ConfigError(f"--gamma {args.gamma:g}: expected a number from 0 to below 1")
+    for name in ("updates", "threads"):
+        if getattr(args, name) < 1:
+            raise ConfigError(f"--{name} {getattr(args, name)}: expected at least 1")
+    config = load_config(args.config)
+    spec = spec_of(config)
+    dataset, policy = Dataset.open(args.data, spec), load_policy(args.policy)
+    if policy.interface.digest != spec.digest:
+        raise ConfigError(
+            f"{args.policy}: it decides for the spec of digest {policy.interface.digest}, and the dataset has flows of "
+            f"{spec.name} ({spec.digest}); give a policy of this spec"
+        )
+    reward = Reward(config.reward, spec)
+    limits = {"gamma": args.gamma, "updates": args.updates, "threads": args.threads}
+    with progress_bar("evaluating", "steps") as progress:
+        found = evaluate(dataset, spec, reward, policy, args.policy, **limits, progress=progress)
+    rows = [[what, f"{each.value:.3f}", f"{each.low:.3f} to {each.high:.3f}"] for what, each in found.items()]
+    print_table(
+        f"Mean reward, discounted by {args.gamma:g} per decision", ["flows", "return", "95 % interval"], rows, left=1
+    )
+    return 0
 
 
 def _export(args: argparse.Namespace) -> int:

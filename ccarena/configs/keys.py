@@ -20,6 +20,7 @@ _NOUNS = {int: "a whole number", float: "a number", str: "text", bool: "true or 
 TITLES = {
     "a3c": "algorithm: a3c",
     "bc": "algorithm: bc",
+    "crr": "algorithm: crr",
     "cma_es": "algorithm: cma_es",
     "es": "algorithm: es",
     "iql": "algorithm: iql",

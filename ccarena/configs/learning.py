@@ -296,6 +296,8 @@ class OfflineConfig(AlgorithmSection):
     """Learning rate at the end, as a share of the start; it falls linearly."""
     max_grad_norm: float = Field(1.0, gt=0)
     """Largest norm of a gradient, to which it is clipped."""
+    components: int = Field(5, ge=1, le=64)
+    """Gaussians in the mixture that a policy of continuous actions learns; it acts by their mean."""
 
     @model_validator(mode="after")
     def _something(self) -> OfflineConfig:
@@ -305,7 +307,7 @@ class OfflineConfig(AlgorithmSection):
 
 
 class BcConfig(OfflineConfig):
-    """Behaviour cloning: the policy learns the actions of the dataset, by squared error or cross-entropy."""
+    """Behaviour cloning: the policy learns the actions of the dataset, by their likelihood."""
 
     implementation = "ccarena.agents.offline:BehaviourCloning"
 
@@ -313,21 +315,13 @@ class BcConfig(OfflineConfig):
     """The algorithm."""
 
 
-class IqlConfig(OfflineConfig):
-    """Implicit Q-learning (Kostrikov et al. 2022, arXiv:2110.06169): the policy learns the actions of the dataset that
-    its critics rate above average.
-    """
+class OfflineQConfig(OfflineConfig):
+    """Algorithm on datasets whose critics weight the actions that the policy learns."""
 
-    implementation = "ccarena.agents.iql:Iql"
-
-    name: Literal["iql"] = "iql"
-    """The algorithm."""
     gamma: float = Field(0.99, ge=0, lt=1)
     """Discount per decision."""
-    expectile: float = Field(0.7, gt=0, lt=1)
-    """Expectile of the critics' values that the value function learns: 0.5 is their mean, 1 their maximum."""
     temperature: float = Field(3.0, ge=0)
-    """Weight of an action is exp(temperature × advantage), at most 100; 0 is behaviour cloning."""
+    """Weight of an action is exp(temperature × advantage), within a limit; 0 is behaviour cloning."""
     target_rate: float = Field(0.005, gt=0, le=1)
     """Share by which target critics follow the critics per update."""
     critic_hidden: list[int] = Field([256, 256], min_length=1)
@@ -336,6 +330,35 @@ class IqlConfig(OfflineConfig):
     """Factor on rewards for learning; reported rewards are unscaled."""
     reward_floor: float | None = Field(None, le=0)
     """Least reward in learning; null turns this off."""
+
+
+class IqlConfig(OfflineQConfig):
+    """Implicit Q-learning (Kostrikov et al. 2022, arXiv:2110.06169): the policy learns the actions of the dataset that
+    its critics rate above average.
+    """
+
+    implementation = "ccarena.agents.iql:Iql"
+
+    name: Literal["iql"] = "iql"
+    """The algorithm."""
+    expectile: float = Field(0.7, gt=0, lt=1)
+    """Expectile of the critics' values that the value function learns: 0.5 is their mean, 1 their maximum."""
+
+
+class CrrConfig(OfflineQConfig):
+    """Critic-regularised regression (Wang et al. 2020, arXiv:2006.15134): the policy learns the actions of the dataset
+    that its critics rate above its own.
+    """
+
+    implementation = "ccarena.agents.crr:Crr"
+
+    name: Literal["crr"] = "crr"
+    """The algorithm."""
+    weight: Literal["binary", "exp"] = "binary"
+    """`binary` learns the actions above the policy's mean, all alike; `exp` weights by exp(temperature × advantage), at
+    most 20."""
+    samples: int = Field(4, ge=1, le=64)
+    """Actions of the policy whose mean return an action is compared with."""
 
 
 class OwnAlgorithm(AlgorithmSection, Named):
@@ -351,7 +374,7 @@ class OwnAlgorithm(AlgorithmSection, Named):
 def kind_of(value: Any) -> str:
     """Returns the key of `ALGORITHMS` for the algorithm `value`, a mapping or a section with its `name`."""
     name = value.get("name") if isinstance(value, Mapping) else getattr(value, "name", None)
-    if name in ("cma_es", "es", "bc", "iql", "rllib"):
+    if name in ("cma_es", "es", "bc", "crr", "iql", "rllib"):
         return str(name)
     if name == "a3c" or not isinstance(name, str):
         return "a3c"
@@ -359,11 +382,15 @@ def kind_of(value: Any) -> str:
 
 
 ALGORITHMS: dict[
-    str, type[A3CConfig | BcConfig | CmaEsConfig | EsConfig | IqlConfig | RllibConfig | Sb3Config | OwnAlgorithm]
+    str,
+    type[
+        A3CConfig | BcConfig | CmaEsConfig | CrrConfig | EsConfig | IqlConfig | RllibConfig | Sb3Config | OwnAlgorithm
+    ],
 ] = {
     "a3c": A3CConfig,
     "bc": BcConfig,
     "cma_es": CmaEsConfig,
+    "crr": CrrConfig,
     "es": EsConfig,
     "iql": IqlConfig,
     "rllib": RllibConfig,
@@ -375,6 +402,7 @@ AlgorithmConfig = Annotated[
     Annotated[A3CConfig, Tag("a3c")]
     | Annotated[BcConfig, Tag("bc")]
     | Annotated[CmaEsConfig, Tag("cma_es")]
+    | Annotated[CrrConfig, Tag("crr")]
     | Annotated[EsConfig, Tag("es")]
     | Annotated[IqlConfig, Tag("iql")]
     | Annotated[RllibConfig, Tag("rllib")]

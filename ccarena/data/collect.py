@@ -32,7 +32,7 @@ from ccarena.scenarios.flows import enter
 from ccarena.scenarios.one_run import checked
 from ccarena.scenarios.scenario import scenario_json
 
-__all__ = ["PLAN", "check", "collect"]
+__all__ = ["PLAN", "check", "collect", "collect_again"]
 
 PLAN = "plan.json"
 """Plan of a collection, in its folder from the first shard on."""
@@ -74,6 +74,12 @@ def collect(
     """
     spec = spec_of(config)
     plan = _plan(config, spec, schemes, links, seed)
+    return _collect(plan, spec, out, executor or Threads(threads), progress)
+
+
+def _collect(plan: Mapping[str, Any], spec: Spec, out: Path, executor: Executor, progress: Progress) -> Dataset:
+    """Runs a plan."""
+    schemes, links = plan["schemes"], plan["links"]
     trials = _trials(plan)
     _begin(out, plan)
     pieces = [
@@ -90,7 +96,7 @@ def collect(
     def work(piece: _Piece) -> dict[str, Any]:
         return _shard(trials, plan, piece, out, spec)
 
-    with closing((executor or Threads(threads)).run(work, waiting)) as done:
+    with closing(executor.run(work, waiting)) as done:
         for each in done:
             shards[waiting[each.index].name] = each.result()
             progress(len(shards), len(pieces))
@@ -107,6 +113,32 @@ def collect(
     }
     write_atomically(out / MANIFEST, json.dumps(manifest, indent=1) + "\n")
     return Dataset.open(out, spec)
+
+
+def collect_again(
+    dataset: Dataset,
+    spec: Spec,
+    entrant: str,
+    out: Path,
+    *,
+    links: int | None = None,
+    threads: int = 1,
+    progress: Progress = lambda done, total: None,
+) -> Dataset:
+    """Runs `entrant` on the links of `dataset`, the first `links` of them if given, and writes the dataset in `out`.
+
+    `spec` is the dataset's.
+
+    Raises what `collect` does.
+    """
+    manifest = dataset.manifest
+    plan = {
+        **{key: manifest[key] for key in ("spec", "digest", "params", "seed")},
+        "schemes": [entrant],
+        "links": min(links or manifest["links"], manifest["links"]),
+        "distribution_json": json.dumps(manifest["distribution"]),
+    }
+    return _collect(plan, spec, out, Threads(threads), progress)
 
 
 def check(config: TrainConfig, schemes: Sequence[str], seed: int = 1) -> None:

@@ -48,6 +48,8 @@ class Trajectories:
     """First row of each flow, `[E]`."""
     stops: NDArray[np.int64]
     """Row after the last one of each flow, `[E]`. The row before it has an observation alone."""
+    links: NDArray[np.int64]
+    """Link of each flow, `[E]`: its number in the collection."""
 
     @property
     def steps(self) -> NDArray[np.int64]:
@@ -129,6 +131,7 @@ class Dataset:
             np.where(rows["last"], np.float32(0), step_ms / np.float32(1e3)),
             np.concatenate([[0], stops[:-1]]).astype(np.int64),
             stops.astype(np.int64),
+            rows["link"][stops - 1].astype(np.int64),
         )
 
     def _check_shards(self) -> None:
@@ -237,5 +240,11 @@ def union(parts: Iterable[Trajectories]) -> Trajectories:
     starts = np.concatenate([part.starts + at for part, at in zip(given, before, strict=True)])
     stops = np.concatenate([part.stops + at for part, at in zip(given, before, strict=True)])
     return Trajectories(
-        joined("observations"), joined("actions"), joined("rewards"), joined("intervals_s"), starts, stops
+        joined("observations"),
+        joined("actions"),
+        joined("rewards"),
+        joined("intervals_s"),
+        starts,
+        stops,
+        joined("links"),
     )

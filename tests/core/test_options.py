@@ -110,6 +110,7 @@ STANDING_IN = (
     "ccarena.commands.status._jobs",
     "ccarena.commands.tune.sweep",
     "ccarena.tune.scheme.run",
+    "ccarena.agents.off_policy.evaluate",
     "ccarena.data.collect.collect",
     "ccarena.data.minari.export",
     "ccarena.searches.api.carry_out",

@@ -10,13 +10,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from ccarena import _core, cli
+from ccarena.agents.off_policy import decided, fitted_q, measured
 from ccarena.configs import TrainConfig, load_config
 from ccarena.data import Dataset, Trajectories, transitions
-from ccarena.data.collect import collect
+from ccarena.data.collect import collect, collect_again
 from ccarena.envs.rewards import Reward
 from ccarena.errors import ConfigError, ScenarioError
+from ccarena.policies.modules import to_artifact
 from ccarena.policies.spec import spec_of
 from ccarena.scenarios.backends import execute
 
@@ -87,6 +90,28 @@ def test_actions_add_up_to_the_change_of_the_window() -> None:
     np.testing.assert_allclose(np.exp2(action), changes, rtol=1e-3)
     assert ((0.4 < changes) & (changes < 0.6)).any(), "a loss halves the window"
     assert ((1 < changes) & (changes < 1.05)).any(), "then it grows by a segment per round trip"
+
+
+def test_the_action_of_a_decision_brings_the_window_where_the_scheme_has_it() -> None:
+    """A scheme reacts to a loss before the spec's decision: the action follows the observation that has the loss."""
+    spec = {
+        **SPEC,
+        "observe": {"history": 1, "signals": ["lost_packets", "last_action"]},
+        "clock": {"kind": "fixed", "period_ms": 10},
+    }
+    _, rows = trajectory("reno", spec)
+    lost, action = rows[:-1, 2], rows[1:, 1]
+    halved = np.flatnonzero(action < -0.9)
+    assert len(halved) >= 2
+    assert (lost[halved] > 0).all()
+    np.testing.assert_allclose(rows[1:, 3], action, atol=1e-6)
+
+
+def test_what_an_action_cannot_say_is_left_to_the_next() -> None:
+    _, whole = trajectory("reno", {**SPEC, "report": ["cwnd_packets", "interval_ms"]})
+    _, cut = trajectory("reno", {**SPEC, "act": {"kind": "window_exp2", "bounds": [-0.25, 0.25], "max": 0.25}})
+    assert np.abs(cut[:, 1]).max() <= 0.25 < np.abs(whole[:, 1]).max()
+    assert np.abs(np.cumsum(cut[:, 1])[-1] - np.cumsum(whole[:, 1])[-1]) < 0.5
 
 
 def test_a_policy_of_the_spec_itself_is_recorded_with_its_own_actions() -> None:
@@ -248,6 +273,8 @@ def learner(dataset: Dataset, algorithm: str, network: dict[str, Any], **keys: A
         ("bc", {"name": "mlp", "hidden": [16]}, {}),
         ("bc", {"name": "gru", "hidden": 8}, {}),
         ("iql", {"name": "gru", "hidden": 8}, {"critic_hidden": [16]}),
+        ("crr", {"name": "gru", "hidden": 8}, {"critic_hidden": [16]}),
+        ("crr", {"name": "mlp", "hidden": [8]}, {"critic_hidden": [16], "weight": "exp"}),
     ],
 )
 def test_a_resumed_training_learns_the_same(
@@ -269,35 +296,113 @@ def test_a_resumed_training_learns_the_same(
         second.restore(arrays, {**rest, "data": ["0"]})
 
 
+def decisions(chosen: Any, count: int) -> np.ndarray:
+    """What a policy without memory decides on the first rows."""
+    with torch.no_grad():
+        found: np.ndarray = chosen._distribution(chosen._policy.network(chosen._observations[:count])).numpy()
+    return found[:, 0]
+
+
 def test_a_clone_is_nearer_to_the_actions_than_any_constant_is(dataset: Dataset) -> None:
     clone = learner(dataset, "bc", {"name": "mlp", "hidden": [32]}, batch=128)
     clone.learn(Steps(40))
-    steps = clone._steps[None]
-    errors = clone._losses(steps, np.ones(steps.shape, bool)).mean()
-    spread = clone._actions[clone._steps].var(unbiased=False)
-    assert float(errors.detach()) < 0.8 * float(spread)
+    actions = 2 * clone._actions[:, 0].numpy()
+    acted = np.setdiff1d(np.arange(len(actions)), clone._flows[1] - 1)
+    errors = (decisions(clone, len(actions)) - actions)[acted]
+    assert np.square(errors).mean() < 0.8 * actions[acted].var()
 
 
-def test_q_learning_prefers_what_was_rewarded(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def made(rewards: Any, seed: int = 1, count: int = 2000, flows: int = 20) -> Trajectories:
+    """Flows whose next observation begins with the action, drawn at random from -1 to 1."""
+    spec, rng = spec_of(configuration()), np.random.default_rng(seed)
+    observations = rng.uniform(0, 1, (count, spec.size)).astype(np.float32)
+    actions = rng.uniform(-1, 1, (count, 1)).astype(np.float32)
+    observations[1:, 0] = actions[:-1, 0]
+    starts = np.arange(flows) * (count // flows)
+    stops = starts + count // flows
+    given = rewards(observations, actions[:, 0]).astype(np.float32)
+    return Trajectories(observations, actions, given, np.ones(count, np.float32), starts, stops, np.arange(flows))
+
+
+@pytest.mark.parametrize(("name", "keys"), [("iql", {}), ("crr", {"weight": "exp"}), ("crr", {"weight": "binary"})])
+def test_q_learning_prefers_what_was_rewarded(
+    dataset: Dataset, monkeypatch: pytest.MonkeyPatch, name: str, keys: dict[str, Any]
+) -> None:
     """Rewards are the actions, drawn at random: a clone does their mean, and Q-learning more."""
-    spec, rng = spec_of(configuration()), np.random.default_rng(1)
-    count = 2000
-    made = Trajectories(
-        rng.uniform(0, 1, (count, spec.size)).astype(np.float32),
-        actions := rng.uniform(-2, 2, (count, 1)).astype(np.float32),
-        actions[:, 0],
-        np.ones(count, np.float32),
-        np.array([0]),
-        np.array([count]),
-    )
-    monkeypatch.setattr(Dataset, "load", lambda *_: made)
+    monkeypatch.setattr(Dataset, "load", lambda *_: made(lambda _, actions: actions))
     mean = {}
-    for name, keys in (("bc", {}), ("iql", {"critic_hidden": [32], "gamma": 0.0})):
-        chosen = learner(dataset, name, {"name": "mlp", "hidden": [16]}, batch=64, learning_rate=3e-3, **keys)
-        chosen.learn(Steps(25))
-        mean[name] = float(chosen._decided(np.arange(count)[None], np.ones((1, count), bool)).detach().mean())
-    assert abs(mean["bc"]) < 0.3
-    assert mean["iql"] > 0.6
+    for each, more in (("bc", {}), (name, {"critic_hidden": [32], "gamma": 0.0, **keys})):
+        chosen = learner(dataset, each, {"name": "mlp", "hidden": [16]}, batch=64, learning_rate=3e-3, **more)
+        chosen.learn(Steps(40))
+        mean[each] = float(decisions(chosen, 2000).mean())
+    assert abs(mean["bc"]) < 0.15
+    assert mean[name] > 0.25
+
+
+def test_standardised_observations_and_a_mixture_are_in_the_artifact(dataset: Dataset) -> None:
+    """The artifact decides as the policy in training does, on raw observations and with its memory."""
+    clone = learner(dataset, "bc", {"name": "gru", "hidden": 8})
+    clone.learn(Steps(3))
+    spec = spec_of(configuration())
+    policy = to_artifact(clone.policy(), spec.interface, state={"h": (8,)})
+    data = dataset.load(Reward(configuration().reward, spec))
+    rows = np.arange(data.starts[0], data.starts[0] + 20)[:, None]
+    clone._memory = ()
+    with torch.no_grad():
+        followed = clone._follow_flows(rows, np.arange(20)[:, None] == 0)
+        expected = clone._distribution(followed.outputs).numpy()
+    np.testing.assert_allclose(decided(policy, data)[rows.ravel()], expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("rewards", "expected"),
+    [
+        (lambda _, actions: actions, 0.5),
+        # The reward of a step is the action of the step before.
+        (lambda observations, _: observations[:, 0], 0.5),
+    ],
+)
+def test_fitted_q_evaluation_finds_the_return_of_a_policy_that_no_flow_had(rewards: Any, expected: float) -> None:
+    spec, data = spec_of(configuration()), made(rewards)
+    data.observations[data.starts, 0] = 0.5
+    data.rewards[:] = rewards(data.observations, data.actions[:, 0])
+    behaviour = measured(data, data.links, 0.8)
+    found = fitted_q(data, data.links, spec, np.full_like(data.actions, 0.5), gamma=0.8, updates=500, batch=256)
+    assert abs(behaviour.value) < 0.15, "actions are drawn around 0"
+    assert found.low <= found.value <= found.high
+    assert abs(found.value - expected) < 0.1
+    assert found.low - 0.1 < expected < found.high + 0.1
+
+
+def test_evaluate_puts_the_estimate_beside_what_the_simulator_measures(
+    dataset: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clone = learner(dataset, "bc", {"name": "mlp", "hidden": [8]})
+    clone.learn(Steps(2))
+    policy = tmp_path / "clone.safetensors"
+    policy.write_bytes(to_artifact(clone.policy(), spec_of(configuration()).interface).encode())
+    (tmp_path / "config.yaml").write_text(
+        json.dumps(configuration_file({"algorithm": {"name": "bc", "data": ["SET"]}}, dataset))
+    )
+    words = ["data", "evaluate", str(dataset.folder), str(policy), "--config", str(tmp_path / "config.yaml")]
+    assert cli.main([*words, "--updates", "20"]) == 0
+    said = capsys.readouterr().out
+    # The simulator's own figure: the same flows, collected as those of any scheme.
+    spec = spec_of(configuration())
+    own = collect_again(dataset, spec, str(policy), tmp_path / "own").load(Reward(configuration().reward, spec))
+    truthful = measured(own, own.links, 0.99)
+    assert f"the policy's, simulated {truthful.value:.3f} {truthful.low:.3f} to {truthful.high:.3f}" in " ".join(
+        said.split()
+    )
+    assert "the policy's, by fitted Q" in said and "the dataset's" in said
+    for more, why in (
+        (["--gamma", "1"], "--gamma 1: expected"),
+        (["--updates", "0"], "--updates 0: expected"),
+    ):
+        assert cli.main([*words, *more]) != 0
+        assert why in capsys.readouterr().err
+    assert cli.main(["data", "evaluate", str(dataset.folder), "acct", *words[4:]]) != 0
+    assert "acct: it decides for the spec of digest" in capsys.readouterr().err
 
 
 def test_a_training_collects_what_it_is_to_learn_from(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from tests.core.options.case import Case, more
 
 COLLECTED = "data collect --schemes reno"
+EVALUATED = "data evaluate set policy.safetensors --config aurora"
 TUNED = "tune-scheme copa --space ranges.yaml"
 SEARCHED = "search copa@delta=0.1:1"
 
@@ -44,6 +45,19 @@ EFFECTS: dict[str, dict[str, Case]] = {
     "data show": {
         "data": Case("data show absent", "data show set"),
         "--json": more("data show set", "--json", whole=True),
+    },
+    "data evaluate": {
+        "data": Case(
+            "data evaluate absent policy.safetensors --config aurora",
+            "data evaluate set policy.safetensors --config aurora",
+        ),
+        "policy": Case(
+            "data evaluate set absent --config aurora", "data evaluate set policy.safetensors --config aurora"
+        ),
+        "--config": more("data evaluate set policy.safetensors", "--config aurora"),
+        "--gamma": more(EVALUATED, "--gamma 0.5"),
+        "--updates": more(EVALUATED, "--updates 7"),
+        "--threads": more(EVALUATED, "--threads 1"),
     },
     "data export": {
         "data": Case(

@@ -229,9 +229,9 @@ impl<B: Base + 'static> Composed<B> {
         self.ended = ended;
     }
 
-    /// Puts in force what a base that others move has done since the last decision. It has one actuator.
+    /// Puts in force the action of the last decision, of a base that follows another controller. It has one actuator.
     fn imply(&mut self) {
-        let Some([before, after]) = self.base.moved() else { return };
+        let Some([before, after]) = self.base.moved().filter(|_| std::mem::take(&mut self.asked)) else { return };
         let Some(acting) = self.plan.actuators.first() else { return };
         let Some(implied) = acting.actuator.implied(before, after).filter(|value| !value.is_nan()) else { return };
         let (number, value) = self.plan.interface.nearest(implied);

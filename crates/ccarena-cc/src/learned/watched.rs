@@ -1,5 +1,9 @@
-//! A controller of any scheme that a spec watches: the spec measures the flow at its clock and moves nothing. The
-//! change of window and rate from one decision to the next counts as its action.
+//! A controller of any scheme that a spec watches: the spec measures the flow at its clock and moves nothing.
+//!
+//! A scheme reacts to an acknowledgement or a loss at once, a spec at its next decision. The action of a decision is
+//! therefore what leads from the window or rate that the actions so far have made to the scheme's at this decision: what
+//! the spec does if it follows the scheme from decision to decision. What an action cannot say, because of its bounds or
+//! levels, is left to the next ones.
 
 use super::Spec;
 use super::bases::base::{Base, Held, Lever, initial_rtt};
@@ -38,30 +42,36 @@ impl Spec {
     /// If a parameter is unknown or outside its bounds.
     pub fn watch(&self, controller: Box<dyn Controller>, config: &Config) -> Result<Box<dyn Controller>, BuildError> {
         let (plan, values) = self.plan(config)?;
-        let window_rtts = self.base.option("window_rtts", &values).filter(|_| self.moves_rate());
+        let by_rate = self.moves_rate();
         let mirror = Mirror {
             now: Held::default(),
             decided: Held::default(),
-            window_rtts,
+            held: Held::default(),
+            by_rate,
+            window_rtts: self.base.option("window_rtts", &values).filter(|_| by_rate).unwrap_or(1.0),
             mss: plan.mss,
             srtt: Dur::ZERO,
             threshold: None,
         };
         let mut watched = Watched { controller, watcher: Composed::new(mirror, plan) };
         watched.reflect();
-        watched.watcher.base.decided = watched.watcher.base.now;
+        let mirror = &mut watched.watcher.base;
+        (mirror.decided, mirror.held) = (mirror.now, mirror.now);
         Ok(Box::new(watched))
     }
 }
 
-/// Base that shows what another controller does.
+/// Base that follows another controller by actions alone.
 struct Mirror {
-    /// Window and rate at present, and at the last decision. Whichever the controller bounds more tightly bounds both: the
-    /// window is one smoothed RTT of the rate.
+    /// Window and rate of the controller, at present and at the last decision. Whichever it bounds more tightly bounds
+    /// both: the window is one smoothed RTT of the rate.
     now: Held,
     decided: Held,
-    /// Smoothed RTTs of sending in the window, as the base `none` has them, if actions move the rate.
-    window_rtts: Option<f64>,
+    /// Window and rate as the actions have made them of the first ones; the one that actions move counts.
+    held: Held,
+    by_rate: bool,
+    /// Smoothed RTTs of sending in the window, as the base `none` has them, if actions move the rate; else 1.
+    window_rtts: f64,
     mss: f64,
     srtt: Dur,
     threshold: Option<Bytes>,
@@ -69,11 +79,16 @@ struct Mirror {
 
 impl Mirror {
     fn show(&mut self, controller: &dyn Controller) {
-        let rtt = initial_rtt(self.srtt).as_secs_f64();
-        let by_window = controller.window().0 as f64 * 8.0 / rtt;
+        let per_rate = self.segments_per_bps();
+        let by_window = controller.window().0 as f64 / self.mss / per_rate;
         let rate = controller.pacing_rate().map_or(by_window, |pacing| by_window.min(pacing.0 as f64));
-        self.now = Held { segments: rate * rtt / 8.0 / self.mss, rate_bps: rate };
+        self.now = Held { segments: rate * per_rate, rate_bps: rate };
         self.threshold = controller.slow_start_threshold();
+    }
+
+    /// Segments in one smoothed RTT of sending at 1 bit/s.
+    fn segments_per_bps(&self) -> f64 {
+        initial_rtt(self.srtt).as_secs_f64() / 8.0 / self.mss
     }
 }
 
@@ -81,7 +96,7 @@ impl Base for Mirror {
     fn on_ack(&mut self, _ack: &AckInfo) {}
 
     fn moved(&self) -> Option<[Held; 2]> {
-        Some([self.decided, self.now])
+        Some([self.held, self.decided])
     }
 
     fn decided(&mut self) {
@@ -93,19 +108,28 @@ impl Base for Mirror {
     }
 
     fn segments(&self) -> f64 {
-        self.now.segments * self.window_rtts.unwrap_or(1.0)
+        if self.by_rate { self.held.rate_bps * self.segments_per_bps() * self.window_rtts } else { self.held.segments }
     }
 
     fn pacing_rate(&self) -> Option<Rate> {
-        Some(Rate(self.now.rate_bps as u64))
+        Some(Rate(self.rate_bps() as u64))
     }
 
     fn rate_bps(&self) -> f64 {
-        self.now.rate_bps
+        if self.by_rate { self.held.rate_bps } else { self.held.segments / self.segments_per_bps() }
     }
 
     fn slow_start_threshold(&self) -> Option<Bytes> {
         self.threshold
+    }
+
+    /// The controller's own window is its limit.
+    fn scale_window(&mut self, factor: f64, _most: u32) {
+        self.held.segments *= factor;
+    }
+
+    fn set_rate(&mut self, bps: f64) {
+        self.held.rate_bps = bps;
     }
 }
 

@@ -124,13 +124,13 @@ pub trait Base: Send + Sync {
         false
     }
 
-    /// Returns window and rate at the last decision and now, if nobody's actions move them: what has changed counts as
-    /// the action.
+    /// Returns window and rate as the actions so far have made them, and those of another controller at the last
+    /// decision, if the base follows one: what leads from the first to the second counts as the action.
     fn moved(&self) -> Option<[Held; 2]> {
         None
     }
 
-    /// The decider is asked: a base that is [moved](Self::moved) by others counts from here.
+    /// The decider is asked: a base that [follows](Self::moved) another controller goes where that one is now.
     fn decided(&mut self) {}
 
     /// [`Lever::Window`]: multiplies the window, but lifts it to no more than `most` segments.
