@@ -333,7 +333,8 @@ def _write_docs(path: Path, out: Path) -> None:
     if again and not any(digest["quick"] for digest in digests):
         source = measurements.source("ccarena reproduce --all", datetime.date.today().isoformat())
         file = path.with_name(measurements.FILE.name)
-        spent = costs.entries(out, names, measurements.load(file), source)
+        finished = [digest["suite"] for digest in again if tables.backend_of(digest) == SIM]
+        spent = costs.entries(out, finished, names, measurements.load(file), source)
         measurements.merge(file, [*pages.entries(digests, again, source), *spent])
     print(f"wrote {path} and {path.with_suffix(pages.KEPT)}; now run `make measurements`", file=sys.stderr)
 

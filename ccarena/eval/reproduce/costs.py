@@ -48,12 +48,16 @@ def total_s(folder: Path) -> float | None:
     return sum(seconds[line["key"]] for line in keys)
 
 
-def entries(out: Path, names: Sequence[str], known: Iterable[Entry], source: Source) -> list[Entry]:
-    """Returns entries of docs/measurements.json: the time of each suite in the folder `out` whose runs were all timed,
-    those with CUBIC included, and the sum over all suites `names` once each of them is `known` or measured.
+def entries(
+    out: Path, finished: Iterable[str], names: Sequence[str], known: Iterable[Entry], source: Source
+) -> list[Entry]:
+    """Returns entries of docs/measurements.json: the time of each suite in the folder `out` that `finished`.
+
+    Runs with CUBIC are included, and a suite with a run that was not timed is left out. The sum over all suites `names`
+    is added once each of them is `known` or measured.
     """
     found = []
-    for name in names:
+    for name in finished:
         folder = folder_of(out, name, SIM)
         folders = [folder, folder / WITH_CUBIC] if (folder / WITH_CUBIC).is_dir() else [folder]
         times = [total_s(one) for one in folders]
