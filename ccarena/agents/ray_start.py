@@ -10,6 +10,7 @@ import importlib
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from operator import attrgetter
 
 from ccarena.configs import TrainConfig
 from ccarena.executors.ray import connect, module
@@ -45,7 +46,8 @@ def _warm(config: TrainConfig) -> None:
         ray = module()
         task = ray.remote(num_cpus=1, max_retries=0, scheduling_strategy="SPREAD")(_import)
         # A task without a core would still wait for one when all are taken.
-        for _ in range(min(getattr(config.algorithm, "workers", 1), int(ray.available_resources().get("CPU", 0)))):
+        workers = attrgetter(config.algorithm.workers_key)(config) if config.algorithm.workers_key else 1
+        for _ in range(min(workers, int(ray.available_resources().get("CPU", 0)))):
             task.remote(wanted)
 
 

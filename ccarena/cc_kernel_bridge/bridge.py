@@ -1,8 +1,8 @@
 """Our congestion controls for every socket of this machine: attach, list, weigh, detach.
 
 What is attached stays after the process that attached it has ended; `detach` takes everything back. Attached are
-`ccarena`, which the bridge daemon drives (`ccarena kernel daemon`) and which is CUBIC without one, and `wcc_ai`,
-`wcc_md`, `multcp` and `ewtcp` (the kernel allows no hyphen in these names), and `pilot` if asked:
+`ccarena`, `wcc_ai`, `wcc_md`, `multcp` and `ewtcp` (the kernel allows no hyphen in these names), and `pilot` if asked.
+The bridge daemon (`ccarena kernel daemon`) drives `ccarena`, which is CUBIC without a daemon:
 
     with attached():
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"wcc_ai")
