@@ -50,7 +50,7 @@ COMMANDS = {
         "attach the congestion controls to this machine's Linux TCP, list and detach them",
     ),
     "quic": ("ccarena.commands.quic", "send and get data over QUIC under the congestion controls"),
-    "remote": ("ccarena.commands.remote", "run a scenario's flows to another machine, over a real path"),
+    "remote": ("ccarena.commands.remote", "run a scenario's flows between two machines, over a real path"),
     "fit": ("ccarena.commands.fit", "make a scenario that models a measured path"),
     "policy": ("ccarena.commands.policy", "show a policy, write its best rule, or import a published controller"),
     "export": ("ccarena.commands.export", "write a policy as C or as an ONNX model, and say what it costs"),

@@ -30,6 +30,7 @@ def run(args: argparse.Namespace) -> int:
     from ccarena.remote.distance import distances, summary
     from ccarena.remote.fit import fit, scenario_of
     from ccarena.remote.records import load_folder
+    from ccarena.remote.run import AXIS, DIRECTION
 
     out = args.out if args.out is not None else args.runs / "fitted.yaml"
     for path in (out, args.json):
@@ -39,8 +40,11 @@ def run(args: argparse.Namespace) -> int:
     fitted = fit([each for each, _ in runs])
     first, given = runs[0]
     document = scenario_of(fitted, given)
-    whose = ", ".join(first.axes.values())
+    whose = first.axes.get(AXIS)
     flows = [f"flows: those of the run with {whose}"] if whose else []
+    flows += (
+        ["direction: reverse, from the other machine to this one"] if first.axes.get(DIRECTION) == "reverse" else []
+    )
     write_atomically(out, _yaml(document, [command_line(args), *fitted.sentences(), *flows]))
     rows = distances(fitted, runs)
     if args.json is not None:

@@ -31,7 +31,8 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="what", required=True)
 
     serve = commands.add_parser(
-        "serve", help="receive the flows of another machine, until interrupted; prints lines of JSON"
+        "serve",
+        help="receive the flows of another machine, or send them there, until interrupted; prints lines of JSON",
     )
     serve.add_argument(
         "--listen", default=f"0.0.0.0:{PORT}", metavar="ADDRESS:PORT", help=f"UDP address to listen on (0.0.0.0:{PORT})"
@@ -41,7 +42,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 
     send = commands.add_parser(
         "run",
-        help="run a scenario's flows from here to a machine that serves, and measure them",
+        help="run a scenario's flows between this machine and one that serves, and measure them",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=GRAMMAR,
     )
@@ -57,6 +58,9 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         default=1,
         metavar="SEED",
         help="seed of the entrants' order, drawn anew for each repeat (1)",
+    )
+    send.add_argument(
+        "--reverse", action="store_true", help="the machine that serves sends, and this one receives (download)"
     )
     send.add_argument("--duration-s", type=float, metavar="S", help="length of every run (the scenario's)")
     send.add_argument(
@@ -92,7 +96,7 @@ def _send(args: argparse.Namespace) -> int:
     from ccarena.remote.run import finished, measure, plan
 
     secret = token.read(args.token)
-    planned = plan(args.scenario, args.entrants, args.repeats, args.duration_s, args.order_seed)
+    planned = plan(args.scenario, args.entrants, args.repeats, args.duration_s, args.order_seed, args.reverse)
     records = args.out / "runs"
     made = finished(records, planned) if args.resume else {}
     if not args.resume and records.is_dir() and any(records.glob("*.npz")):
@@ -131,7 +135,9 @@ def _show(args: argparse.Namespace, runs: Sequence[Run], address: str) -> None:
     Results(tuple(runs)).write(args.out, title=args.scenario.name, repeat=[command])
     for entrant in dict.fromkeys(each.axes.get("entrant") for each in runs):
         mine = [each for each in runs if each.axes.get("entrant") == entrant]
-        print_table(f"{args.scenario} to {address}: {len(mine)} runs", *table_of(mine), left=3)
+        print_table(
+            f"{args.scenario} {'from' if args.reverse else 'to'} {address}: {len(mine)} runs", *table_of(mine), left=3
+        )
     for note in notes(runs):
         print(f"WARNING: {note}")
     print(_clocks(runs))

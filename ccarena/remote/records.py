@@ -122,10 +122,12 @@ def load_folder(folder: Path) -> list[tuple[Run, dict[str, Any]]]:
     found = [load(path) for path in paths]
     for path, (run, _) in zip(paths, found, strict=True):
         if _scenario(run) != _scenario(found[0][0]):
-            raise ConfigError(f"{path}: a run of another scenario than {paths[0].name}; keep these in other folders")
+            raise ConfigError(
+                f"{path}: a run of another scenario or direction than {paths[0].name}; keep these in other folders"
+            )
     return found
 
 
 def _scenario(run: Run) -> tuple[Any, ...]:
     """Returns what runs of one scenario have in common, whichever entrants and seeds they have."""
-    return run.scenario, run.document["duration_s"], len(flows_of(run.document))
+    return run.scenario, run.axes.get("direction"), run.document["duration_s"], len(flows_of(run.document))

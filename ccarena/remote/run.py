@@ -1,4 +1,4 @@
-"""Runs of scenarios to another machine, in real time: a client of `ccarena-quic run` with a remote server."""
+"""Runs of scenarios between two machines, in real time: a client of `ccarena-quic run` with a remote server."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ from ccarena.scenarios.real_time import RealTimeRun
 from ccarena.scenarios.scenario import flows_of, read_file, resolve
 from ccarena.scenarios.sweep import expanded
 
-__all__ = ["PATH", "Planned", "finished", "measure", "on_path", "plan", "run_scenario"]
+__all__ = ["AXIS", "DIRECTION", "PATH", "Planned", "finished", "measure", "on_path", "plan", "run_scenario"]
 
 PATH = "path"
 """Name of the link that stands for the path between the machines."""
 AXIS = "entrant"
 """Word in a scenario, `${entrant}`, that each entrant replaces."""
+DIRECTION = "direction"
+"""Column that says who sent: `forward` is this machine, `reverse` the other one."""
 MOST_RUNS = 10_000
 PAUSE_S = 0.5
 """Time between two runs, in which queues on the path drain."""
@@ -40,13 +42,13 @@ class Planned(NamedTuple):
     axes: Mapping[str, Any]
 
 
-def run_scenario(document: Mapping[str, Any], *, address: str, token: str) -> dict[str, Any]:
+def run_scenario(document: Mapping[str, Any], *, address: str, token: str, reverse: bool = False) -> dict[str, Any]:
     """Runs a scenario document from this machine to the one at `address` (`HOST:PORT`), which holds `token`, too.
 
-    The result has the layout of `ccarena._core.simulate`'s, with the key `path`. Raises ScenarioError, PolicyError,
-    MachineError or RunnerError.
+    With `reverse`, that machine sends and this one receives. The result has the layout of `ccarena._core.simulate`'s,
+    with the key `path`. Raises ScenarioError, PolicyError, MachineError or RunnerError.
     """
-    with RealTimeRun(QUIC, on_path(document), remote={"address": address, "token": token}) as run:
+    with RealTimeRun(QUIC, on_path(document), remote={"address": address, "token": token, "reverse": reverse}) as run:
         return run.to_its_end()
 
 
@@ -66,7 +68,14 @@ def on_path(document: Mapping[str, Any]) -> dict[str, Any]:
     return {**document, "links": [{**link, "delay_ms": 0}], "flows": flows}
 
 
-def plan(file: Path, entrants: Sequence[str], repeats: int, duration_s: float | None, order_seed: int) -> list[Planned]:
+def plan(
+    file: Path,
+    entrants: Sequence[str],
+    repeats: int,
+    duration_s: float | None,
+    order_seed: int,
+    reverse: bool = False,
+) -> list[Planned]:
     """Returns the runs of a scenario file in their order: in each repeat every entrant once, in random order.
 
     `entrants` replace `${entrant}` in the file. Repeat number k has the scenario's seed + k. Raises ConfigError,
@@ -82,7 +91,8 @@ def plan(file: Path, entrants: Sequence[str], repeats: int, duration_s: float | 
     for repeat in range(repeats):
         for name, document, axes in order.sample(cells, len(cells)):
             seed = int(checked(document)["seed"]) + repeat
-            planned.append(Planned(name, {**document, "seed": seed}, axes))
+            direction = "reverse" if reverse else "forward"
+            planned.append(Planned(name, {**document, "seed": seed}, {**axes, DIRECTION: direction}))
     return planned
 
 
@@ -139,7 +149,8 @@ def measure(
         if number != missing[0][0]:
             time.sleep(PAUSE_S)
         try:
-            result = execute(document, REMOTE.name, address=address, token=token)
+            reverse = axes[DIRECTION] == "reverse"
+            result = execute(document, REMOTE.name, address=address, token=token, reverse=reverse)
         except CcarenaError as error:
             raise type(error)(f"run {number + 1} of {len(planned)}: {error}") from error
         seed = int(document["seed"])

@@ -24,6 +24,8 @@ struct Input {
     reports: u8,
     mss: u16,
     weight: u16,
+    /// Fallback, shadow and guard of a policy that is operated.
+    operated: (u8, u8, u32),
     calls: Vec<(u32, Call)>,
 }
 
@@ -35,6 +37,7 @@ enum Call {
     Acked(u64),
     Lost(u64),
     Timer,
+    Back(u32),
     Spurious,
     RecoveryEnd(u64),
     Idle(u64, u64),
@@ -81,8 +84,11 @@ fuzz_target!(|input: Input| {
             match input.entrant & 3 {
                 0 => ccarena_create_policy(policy, ptr::null(), 0, &facts, &mut flow, none, 0),
                 shadow => {
-                    let (cubic, shadow) = (c"cubic".as_ptr(), u32::from(shadow & 1));
-                    ccarena_create_operated(policy, ptr::null(), 0, &facts, cubic, shadow, 1, &mut flow, none, 0)
+                    let (fallback, wrong, guard) = input.operated;
+                    let names = [c"cubic", c"reno", c"bbr", c"hyvar", c"cubik", c""];
+                    let name = names.get(usize::from(fallback) % (names.len() + 1)).map_or(ptr::null(), |name| name.as_ptr());
+                    let shadow = u32::from(shadow & 1) + u32::from(wrong == 1);
+                    ccarena_create_operated(policy, ptr::null(), 0, &facts, name, shadow, guard, &mut flow, none, 0)
                 }
             };
             assert_eq!(ccarena_policy_free(policy), CCARENA_OK);
@@ -125,6 +131,7 @@ fuzz_target!(|input: Input| {
                     now = if due < 1 << 62 { now.max(due) } else { now };
                     ccarena_on_timer(flow, now, out)
                 }
+                Call::Back(by) => ccarena_on_timer(flow, now.saturating_sub(by.into()), out),
                 Call::Spurious => ccarena_on_spurious_loss(flow, now, out),
                 Call::RecoveryEnd(in_flight) => ccarena_on_recovery_end(flow, now, in_flight, out),
                 Call::Idle(idle, rto) => ccarena_on_idle_restart(flow, now, idle, rto, out),
@@ -137,6 +144,8 @@ fuzz_target!(|input: Input| {
         };
         assert_ne!(code, CCARENA_FAILED);
         // SAFETY: the flow is not freed yet.
+        unsafe { assert!([-1, 0, 1, 4].contains(&ccarena_role(flow))) };
+        // SAFETY: as before.
         unsafe { assert!(ccarena_window(flow) >= u64::from(input.mss) && ccarena_pacing_rate(flow).is_finite()) };
     }
     // SAFETY: it is not used any more.

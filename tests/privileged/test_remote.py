@@ -24,26 +24,33 @@ SECONDS, SCHEMES = 3, ("cubic", "bbr")
 COMMAND = [sys.executable, "-m", "ccarena_command"]
 
 
-@pytest.fixture
-def measured(quic: str, tmp_path: Path) -> Path:
-    """A folder of runs over an emulated link."""
-    queue = {"type": "droptail", "packets": PACKETS}
-    link = {"service": {"type": "constant", "rate_mbps": RATE_MBPS}, "delay_ms": DELAY_MS, "queue": queue}
-    (tmp_path / "link.json").write_text(json.dumps({"links": [link], "flows": [{"scheme": "cubic"}]}))
+QUEUE = {"type": "droptail", "packets": PACKETS}
+LINK = {"service": {"type": "constant", "rate_mbps": RATE_MBPS}, "delay_ms": DELAY_MS, "queue": QUEUE}
+"""The direction in which the flows go."""
+OTHER = {"service": {"type": "constant", "rate_mbps": 3 * RATE_MBPS}, "delay_ms": DELAY_MS, "queue": QUEUE}
+
+
+def measured(tmp_path: Path, reverse: bool) -> Path:
+    """Returns a folder of runs over an emulated link."""
+    links = [{**(OTHER if reverse else LINK), "name": "there"}, {**(LINK if reverse else OTHER), "name": "back"}]
+    flows = [{"scheme": "cubic", "path": ["there"], "return_path": ["back"]}]
+    (tmp_path / "link.json").write_text(json.dumps({"links": links, "flows": flows}))
     (tmp_path / "two.yaml").write_text(f'duration_s: {SECONDS}\nflows:\n  - {{scheme: "${{entrant}}"}}\n')
     secret = tmp_path / "token.txt"
     token.make(secret)
     server = f"{shlex.join([*COMMAND, 'remote', 'serve', '--token', str(secret)])} --listen $CCARENA_RECEIVER_0:4433"
     run = [*COMMAND, "remote", "run", "$CCARENA_RECEIVER_0", "two.yaml", *SCHEMES, "--token", str(secret)]
-    client = " ".join([*run, "--out", str(tmp_path / "out")])
+    client = " ".join([*run, "--out", str(tmp_path / "out"), *(["--reverse"] if reverse else [])])
     words = [programs.find("ccarena-link"), "emulate", f"--far-command={server}", "link.json", "--", "sh", "-c", client]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=90, env={**os.environ})
     assert done.returncode == 0, done.stdout + done.stderr
     return tmp_path / "out"
 
 
-def test_the_link_comes_out_and_the_simulator_is_close(measured: Path) -> None:
-    runs = records.load_folder(measured)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_link_comes_out_and_the_simulator_is_close(quic: str, tmp_path: Path, reverse: bool) -> None:
+    runs = records.load_folder(measured(tmp_path, reverse))
+    assert {run.axes["direction"] for run, _ in runs} == {"reverse" if reverse else "forward"}
     assert sorted(run.axes["entrant"] for run, _ in runs) == sorted(SCHEMES)
     for run, _ in runs:
         path = run.result["path"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import signal
 import socket
 import subprocess
@@ -20,7 +21,7 @@ import pytest
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: runs between machines not tested (run make)")
 
 from ccarena import cli
-from ccarena.errors import ConfigError, MachineError, ScenarioError
+from ccarena.errors import ConfigError, MachineError, PolicyError, ScenarioError
 from ccarena.remote import records
 from ccarena.remote.run import run_scenario
 from ccarena.scenarios.results import Results
@@ -28,6 +29,7 @@ from tests.remote.conftest import Server
 
 pytestmark = [pytest.mark.alone, pytest.mark.linux]
 Serve = Callable[..., Server]
+ROOT = Path(__file__).parents[2]
 
 
 def steady(seconds: float = 1.0, mbps: float = 4, **flow: Any) -> dict[str, Any]:
@@ -36,12 +38,13 @@ def steady(seconds: float = 1.0, mbps: float = 4, **flow: Any) -> dict[str, Any]
     return {"duration_s": seconds, "flows": [flow], "record": record}
 
 
-def test_both_ends_saw_the_same_packets(serve: Serve, secret: str) -> None:
+@pytest.mark.parametrize("reverse", [False, True])
+def test_both_ends_saw_the_same_packets(serve: Serve, secret: str, reverse: bool) -> None:
     server = serve()
     transfers = {"scheme": "reno", "app": {"type": "transfers", "sizes_bytes": [50_000, 50_000], "gap_s": 0.1}}
     document = steady()
     document["flows"] += [transfers, {"scheme": "acct", "policy": {"constant": 0}, "start_s": 0.3, "stop_s": 0.6}]
-    result = run_scenario(document, address=server.address, token=secret)
+    result = run_scenario(document, address=server.address, token=secret, reverse=reverse)
     assert [flow.get("error") for flow in result["flows"]] == [None] * 3
     flow, transfer, learned = result["flows"]
     assert flow["delivered_bytes"] * 8e-6 == pytest.approx(4, rel=0.1)
@@ -60,7 +63,9 @@ def test_both_ends_saw_the_same_packets(serve: Serve, secret: str) -> None:
     # Both ends have the same clock, whose zeros lie as far apart as their starts.
     assert abs(path["one_way_ms"]) <= path["clock_uncertainty_ms"] + 1 and path["clock_offset_ms"] > 0
     line = server.line()
-    assert (line["flows"], line["duration_s"]) == (3, 1.0) and line["peer"].startswith("127.0.0.1:")
+    assert (line["flows"], line["duration_s"], line["reverse"]) == (3, 1.0, reverse) and line["peer"].startswith(
+        "127.0.0.1:"
+    )
 
 
 def test_the_command_keeps_each_run_and_makes_tables(
@@ -121,6 +126,33 @@ def test_what_goes_wrong_says_why(serve: Serve, secret: str) -> None:
     assert "expected HOST:PORT" in refused(steady(), "no such host:1")
     # After all of that it serves.
     assert run_scenario(steady(0.2), address=server.address, token=secret)["flows"][0]["delivered_bytes"] > 0
+
+
+def test_a_server_that_sends_has_the_policy_from_the_client_and_runs_no_code(
+    serve: Serve, secret: str, tmp_path: Path
+) -> None:
+    server = serve("--most-mb", "1")
+
+    def run(flow: dict[str, Any], mbps: float = 2, **more: Any) -> dict[str, Any]:
+        document = {**steady(0.5, mbps, **flow), **more}
+        return run_scenario(document, address=server.address, token=secret, reverse=True)
+
+    policy = tmp_path / "mine.safetensors"
+    shutil.copy(ROOT / "ccarena/hyvar/policies/hyvar.safetensors", policy)
+    learned = run({"scheme": "hyvar", "policy": str(policy)}, record={"reports": True})
+    flow = learned["flows"][0]
+    assert learned["path"]["direction"] == "reverse" and flow["decisions"] > 3
+    assert flow["reports"].shape[0] >= flow["decisions"] and flow["sent_packets"] > 50
+    with pytest.raises(PolicyError, match=r"flows\[0\].policy: .*none\.safetensors: cannot be read: No such file"):
+        run({"scheme": "hyvar", "policy": str(tmp_path / "none.safetensors")})
+    module = {"type": "wasm", "module": "mine.wasm"}
+    with pytest.raises(ScenarioError, match=r"flows\[0\].controller: expected none: a server runs no code"):
+        run({"scheme": "module", "controller": module})
+    with pytest.raises(MachineError, match="the run sent more than 1 MB, the limit of this server"):
+        run({}, mbps=40)
+    # After all of that it serves, in both directions.
+    assert run({})["flows"][0]["delivered_bytes"] > 0
+    assert run_scenario(steady(0.2), address=server.address, token=secret)["path"]["direction"] == "forward"
 
 
 def test_ipv6_has_longer_headers(serve: Serve, secret: str) -> None:

@@ -40,7 +40,8 @@ def test_the_path_takes_the_place_of_links(file: Path) -> None:
     link = "{name: a, service: {type: constant, rate_mbps: 3}}"
     file.write_text(f"links: [{link}]\nflows:\n  - {{scheme: cubic, path: [a], return_path: [a]}}\n")
     [only] = plan(file, [], 1, 2.5, 1)
-    assert only.document["duration_s"] == 2.5 and only.axes == {}
+    assert only.document["duration_s"] == 2.5 and only.axes == {"direction": "forward"}
+    assert [each.axes for each in plan(file, [], 1, 2.5, 1, reverse=True)] == [{"direction": "reverse"}]
     assert [each["name"] for each in only.document["links"]] == [PATH]
     assert only.document["flows"] == [{"scheme": "cubic"}]
 

@@ -98,7 +98,7 @@ def test_runs_of_two_scenarios_are_not_fitted_together(stored: Path, tmp_path: P
     shutil.copytree(stored, tmp_path / "both")
     run = measured(LINK, {"scheme": "cubic"}, seconds=3)
     records.save(tmp_path / "both" / "runs" / "0001.npz", run, {"links": [LINK], "flows": [{"scheme": "cubic"}]})
-    with pytest.raises(ConfigError, match=r"0001\.npz: a run of another scenario than 0000\.npz"):
+    with pytest.raises(ConfigError, match=r"0001\.npz: a run of another scenario or direction than 0000\.npz"):
         records.load_folder(tmp_path / "both")
 
 

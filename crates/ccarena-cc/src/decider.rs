@@ -252,10 +252,10 @@ impl Policies {
         Self { backend, ..Self::default() }
     }
 
-    /// Creates policies for simulated flows, whose files are in `store`.
+    /// Creates policies for flows that run on `backend`, whose files are in `store`.
     #[must_use]
-    pub fn in_store(store: Store) -> Self {
-        Self { store, ..Self::default() }
+    pub fn in_store(store: Store, backend: Backend) -> Self {
+        Self { store, backend, ..Self::default() }
     }
 
     /// The policy in `file`.

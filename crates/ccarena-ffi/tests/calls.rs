@@ -100,6 +100,31 @@ fn a_policy_decides_in_the_shadow_and_the_guard_hands_its_flow_back() {
 }
 
 #[test]
+fn an_operated_flow_refuses_null_wrong_handles_and_calls_out_of_order() {
+    let policy = read_policy(&shipped("aurora")).unwrap();
+    let none = ptr::null_mut();
+    let create = |policy, facts: *const ccarena_facts, name, out| unsafe {
+        ccarena_create_operated(policy, ptr::null(), 0, facts, name, 1, 0, out, none, 0)
+    };
+    let (given, cubic) = (facts(), c"cubic".as_ptr());
+    let mut flow = ptr::null_mut();
+    assert_eq!(create(ptr::null(), &given, cubic, &mut flow), CCARENA_NULL);
+    assert_eq!(create(policy, ptr::null(), cubic, &mut flow), CCARENA_NULL);
+    assert_eq!(create(policy, &given, ptr::null(), &mut flow), CCARENA_NULL);
+    assert_eq!(create(policy, &given, cubic, ptr::null_mut()), CCARENA_NULL);
+    assert_eq!(flow, ptr::null_mut());
+    assert_eq!(create(policy, &given, cubic, &mut flow), CCARENA_OK);
+    let mut second = ptr::null_mut();
+    assert_eq!(create(flow.cast_const().cast(), &given, cubic, &mut second), CCARENA_HANDLE, "a flow is no policy");
+    assert_eq!(unsafe { ccarena_role(policy.cast()) }, -1, "a policy is no flow");
+    assert_eq!(on_ack(flow, &ack(1_000_000_000, MSS)), CCARENA_OK, "{}", why(flow));
+    assert_eq!(on_ack(flow, &ack(999_999_999, 2 * MSS)), CCARENA_TIME, "time runs backwards");
+    assert_eq!(unsafe { ccarena_policy_free(policy) }, CCARENA_OK);
+    assert_eq!(on_ack(flow, &ack(1_000_000_001, 2 * MSS)), CCARENA_OK, "the flow keeps what it needs");
+    assert_eq!((unsafe { ccarena_role(flow) }, free(flow)), (1, CCARENA_OK));
+}
+
+#[test]
 fn events_that_do_not_fit_are_refused_with_the_reason_and_change_nothing() {
     let flow = create("cubic", &[], &facts()).unwrap();
     assert_eq!(on_ack(flow, &ack(1000, 5 * MSS)), CCARENA_OK);

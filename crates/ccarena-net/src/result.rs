@@ -110,7 +110,9 @@ fn placed_into(hash: &mut Sha256, (place, array): &Placed) {
 pub struct PathResult {
     /// Address of the other machine.
     pub remote: String,
-    /// Least delay of a packet to it; its error is that of the clocks' offset.
+    /// `forward` if this machine sent, `reverse` if the other one did.
+    pub direction: &'static str,
+    /// Least delay of a packet from the sender to the receiver; its error is that of the clocks' offset.
     pub one_way_ms: f64,
     /// Lead of the other clock over this one after the run.
     pub clock_offset_ms: f64,

@@ -52,7 +52,7 @@ fn driver(scheme: &str) -> Result<Driver, ccarena_cc::BuildError> {
     let requirement = Some(Requirement { min: Rate::from_mbps(50.0), max: Rate::from_mbps(80.0) });
     let config = Config { mss: LARGEST_MTU.into(), requirement, ..Config::default() };
     let controller = registry::build(scheme, &config)?;
-    Ok(Driver { controller, decider: None, settings: Vec::new(), keeps_reports: false })
+    Ok(Driver { controller, decider: None, settings: Vec::new(), keeps_reports: false, from: Time::ZERO })
 }
 
 /// Reads and counts, or writes without end.

@@ -27,6 +27,12 @@ impl Clock {
         Self::new(clock::now_ns())
     }
 
+    /// A clock whose zero is at `time` of this one.
+    #[must_use]
+    pub fn from(&self, time: Time) -> Self {
+        Self { zero: self.instant(time).unwrap_or(self.zero) }
+    }
+
     /// Now, for the stack.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the clock; all else is given instants")]

@@ -74,6 +74,11 @@ pub trait Peer {
     /// Datagrams leave at `now`: one after the other in `payload`, each of `size` bytes but for the last.
     fn on_sent(&mut self, _now: Time, _payload: &[u8], _size: usize) {}
 
+    /// Returns whether its packets leave with the socket's code point; else they leave as Not-ECT.
+    fn is_ecn_capable(&self) -> bool {
+        true
+    }
+
     /// Returns whether the other end is gone, so that the connection is dropped without a message.
     fn is_gone(&self) -> bool {
         false
@@ -384,7 +389,8 @@ impl<P: Peer> Host<P> {
             }
             peer.write(&mut Link { stack, steering, now, instant });
             buffer.clear();
-            let Some(transmit) = stack.poll_transmit(instant, udp.most(), buffer) else { break };
+            let Some(mut transmit) = stack.poll_transmit(instant, udp.most(), buffer) else { break };
+            transmit.ecn = transmit.ecn.filter(|_| peer.is_ecn_capable());
             // The loop may have taken a while since `instant`.
             let size = transmit.segment_size.unwrap_or(transmit.size);
             peer.on_sent(clock.time(clock.now()), &buffer[..transmit.size.min(buffer.len())], size);

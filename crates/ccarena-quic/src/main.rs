@@ -43,8 +43,8 @@ get      gets data over several connections, each with its own scheme, requireme
          never ends; lines of JSON such as {\"connection\": 0, \"requirement\": [20, 30]} on standard input, or --change,
          change what connections want; a server that is silent for S seconds of --timeout-s is given up (5 when
          connecting and at the end of --duration-s, 30 in the middle of a transfer), with exit status 1
-remote   receives the flows of scenarios from another machine that holds the token in FILE, until SIGINT or SIGTERM; a
-         run lasts at most S seconds and sends at most MB megabytes
+remote   receives the flows of scenarios from another machine that holds the token in FILE, or sends them there, until
+         SIGINT or SIGTERM; a run lasts at most S seconds and sends at most MB megabytes
 ";
 
 /// A command line that cannot be taken, or a command that fails.
@@ -106,7 +106,7 @@ fn run_scenario() -> ExitCode {
     let done = Inbox::new().map_err(RunError::from).and_then(|mut inbox| {
         let request = run::Request::parse(&inbox.line()?)?;
         match &request.remote {
-            Some(remote) => client::run(&request.scenario, remote, &mut inbox, &mut frames),
+            Some(remote) => client::run(&request, remote, &mut inbox, &mut frames),
             None => run::run(&request, &mut inbox, &mut frames),
         }
     });

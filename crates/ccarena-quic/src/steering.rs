@@ -45,6 +45,8 @@ pub struct Driver {
     pub settings: Vec<(Time, FlowSetting)>,
     /// Keep the learned scheme's reports.
     pub keeps_reports: bool,
+    /// Time from which the controller counts.
+    pub from: Time,
 }
 
 /// Counts of a connection, and what its controller says.
@@ -67,9 +69,17 @@ pub struct Totals {
 }
 
 impl Driver {
-    /// Returns the flow of a connection that begins at `now`, and the changes of its settings.
-    fn begin(self, now: Time) -> (Flow, Vec<(Time, FlowSetting)>) {
-        let mut flow = Flow::new(self.controller, self.decider, now);
+    /// The same for a connection whose time zero is at `zero` of the host's clock.
+    #[must_use]
+    pub fn after(mut self, zero: Time) -> Self {
+        self.from = zero;
+        self.settings.iter_mut().for_each(|change| change.0 = zero + Dur(change.0.0));
+        self
+    }
+
+    /// Returns the flow of a connection, and the changes of its settings.
+    fn begin(self) -> (Flow, Vec<(Time, FlowSetting)>) {
+        let mut flow = Flow::new(self.controller, self.decider, self.from);
         if self.keeps_reports {
             flow.keep_reports();
         }
@@ -111,12 +121,13 @@ impl Steering {
     /// Steers a connection by `driver`, in packets of `mtu` bytes of UDP payload.
     #[must_use]
     pub fn new(driver: Driver, clock: Clock, mtu: u16, qlog: Option<Qlog>) -> Self {
-        let (flow, settings) = driver.begin(Time::ZERO);
+        let from = driver.from;
+        let (flow, settings) = driver.begin();
         Self(Arc::new(Mutex::new(State {
             flow: PacketFlow::new(flow, mtu),
             settings,
             clock,
-            now: Time::ZERO,
+            now: from,
             began: false,
             waits: false,
             most: u64::MAX,
@@ -135,7 +146,7 @@ impl Steering {
         let config = Config { mss: u32::from(mtu), ..Config::default() };
         let controller = registry::build("reno", &config)?;
         Ok(Self::new(
-            Driver { controller, decider: None, settings: Vec::new(), keeps_reports: false },
+            Driver { controller, decider: None, settings: Vec::new(), keeps_reports: false, from: Time::ZERO },
             clock,
             mtu,
             qlog,
@@ -446,7 +457,7 @@ mod tests {
         let config = Config { mss: u32::from(MTU), requirement, ..Config::default() };
         let controller = registry::build(scheme, &config).unwrap();
         let decider = None;
-        let driver = Driver { controller, decider, settings: Vec::new(), keeps_reports: true };
+        let driver = Driver { controller, decider, settings: Vec::new(), keeps_reports: true, from: Time::ZERO };
         Steering::new(driver, Clock::starting(), MTU, None)
     }
 

@@ -130,16 +130,23 @@ fn a_hostile_client_is_refused_and_the_next_client_is_served() {
     for (says, reason) in [
         (hello(&TOKEN.replace('0', "1")), "wrong token"),
         (hello(""), "wrong token"),
-        (b"{\"type\": \"hello\", \"version\": 2, \"token\": \"\"}\n".to_vec(), "speaks version 2"),
+        (b"{\"type\": \"hello\", \"version\": 1, \"token\": \"\"}\n".to_vec(), "speaks version 1"),
         (b"{\"type\": \"shell\"}\n".to_vec(), "unknown variant"),
         (vec![b'{'; 5000], "a line of more than 4096 bytes"),
-        (line(&Ask::Run { flows: 1, duration_s: 1.0 }), "begins with the token"),
+        (line(&Ask::Run { flows: 1, duration_s: 1.0, reverse: false }), "begins with the token"),
         (line(&Ask::Finish {}), "begins with the token"),
         (line(&Ask::Join { run: "0".repeat(32), flow: 0 }), "no such run goes on"),
         ([hello(TOKEN), hello(TOKEN)].concat(), "a connection begins once"),
         ([hello(TOKEN), line(&Ask::Finish {})].concat(), "no run goes on"),
-        ([hello(TOKEN), line(&Ask::Run { flows: 1, duration_s: 1e9 })].concat(), "expected at most 120"),
-        ([hello(TOKEN), b"{\"type\": \"run\", \"flows\": 1e9, \"duration_s\": 1}\n".to_vec()].concat(), "invalid type"),
+        (
+            [hello(TOKEN), line(&Ask::Run { flows: 1, duration_s: 1e9, reverse: false })].concat(),
+            "expected at most 120",
+        ),
+        (
+            [hello(TOKEN), b"{\"type\": \"run\", \"flows\": 1e9, \"duration_s\": 1, \"reverse\": true}\n".to_vec()]
+                .concat(),
+            "invalid type",
+        ),
     ] {
         let said = refused(says);
         assert!(said.contains(reason), "{said:?}, not {reason:?}");

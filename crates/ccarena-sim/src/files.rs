@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ccarena_cc::bounded::Store;
 use ccarena_cc::scheme::Config;
-use ccarena_cc::{Controller, Policies};
+use ccarena_cc::{Backend, Controller, Policies};
 use ccarena_net::conditions::{self, Conditions, Recordings};
 use ccarena_net::{Limits, ResourceError, Trace, TraceError, resources, trace};
 
@@ -44,7 +44,7 @@ impl Files {
     }
 
     fn new(store: Store, limits: Result<Limits, ResourceError>) -> Self {
-        let policies = Policies::in_store(store.clone());
+        let policies = Policies::in_store(store.clone(), Backend::default());
         Self { store, traces: Arc::default(), conditions: Arc::default(), policies, python: None, limits }
     }
 }

@@ -128,6 +128,7 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--duration-s": more(SENT, "--duration-s 2"),
         "--out": more(SENT, "--out elsewhere"),
         "--resume": more(f"{SENT} --out measured", "--resume"),
+        "--reverse": more(SENT, "--reverse"),
         "--token": Case("remote run 192.0.2.1 scenario.yaml", "remote run 192.0.2.1 scenario.yaml --token held.txt"),
     },
     "quic get": {

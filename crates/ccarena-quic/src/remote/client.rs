@@ -1,4 +1,4 @@
-//! The sending end of runs over a real path.
+//! The end of a run over a real path that asks for it.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -6,7 +6,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use ccarena_cc::{Backend, Dur, Policies, Time};
 use ccarena_link::clock as link_clock;
@@ -14,17 +14,19 @@ use ccarena_link::live::{self, Frames, Inbox};
 use ccarena_net::{Ecn, Scenario};
 use noq_proto::{ConnectionError, Dir, Event, StreamEvent, StreamId};
 
-use super::Token;
-use super::message::{Answer, Ask, MOST_FLOWS, VERSION, line};
+use super::message::{Answer, Ask, VERSION, line};
 use super::offset::{Exchange, Offset};
-use super::outcome::{Flow, outcome};
-use super::stamps::{Arrived, Stamp, decode};
+use super::outcome::{Flow, Path, outcome};
+use super::report::Report;
+use super::server::{RECEIVE_WINDOW, STREAMS};
+use super::stamps::{Seen, Stamp, decode};
+use super::{Token, load, ticket};
 use crate::clock::Clock;
 use crate::host::{Host, Link, Peer, Reactor};
 use crate::request::Lines;
 use crate::run::sender::Sender;
 use crate::run::senders::{Opening, Senders};
-use crate::run::{Plan, Remote, RunError, plan};
+use crate::run::{Plan, Remote, Request, RunError};
 use crate::serve::DONE;
 use crate::steering::Steering;
 use crate::tls::{self, Identity};
@@ -45,84 +47,151 @@ const KEEP_ALIVE: Dur = Dur::from_millis(10_000);
 /// Longest packet times that are taken, in bytes.
 const LONGEST_TIMES: usize = 1 << 28;
 
-/// Runs `scenario` from this machine to `remote` and writes what becomes of it. The path between them takes the place of
-/// the scenario's one link.
+/// Runs the scenario of `request` between this machine and `remote`, and writes what becomes of it. The path between them
+/// takes the place of the scenario's one link.
 ///
 /// # Errors
 /// If it cannot be run here, the server refuses or is gone, or it is stopped.
 pub fn run<W: Write>(
-    scenario: &Scenario,
+    request: &Request,
     remote: &Remote,
     inbox: &mut Inbox,
     frames: &mut Frames<W>,
 ) -> Result<(), RunError> {
+    let scenario = &request.scenario;
     let policies = Policies::on(Backend::Quic);
-    let plans = plan(scenario, &policies)?;
-    check(scenario, &plans)?;
+    let load = remote.reverse.then(|| load::write(&request.document, scenario)).transpose()?;
+    let plans = load::plans(scenario, &policies)?;
     let mut talk = Talk::open(remote, inbox)?;
     talk.greet(&remote.token)?;
     let before = talk.compare_clocks(None)?;
-    let run = talk.start(scenario)?;
-    let clock = Clock::starting();
-    let zero = talk.reactor.now();
-    let senders = senders(scenario, &plans, &policies, (clock, talk.remote), &run, &remote.token)?;
+    let (run, there) = talk.start(scenario, load)?;
+    // Time zero is the sender's.
+    let zero = if remote.reverse { Offset::new(before, before).here(there) } else { talk.reactor.now() };
+    let fingerprint = Identity::of_token(&remote.token)?.fingerprint;
+    let clock = talk.clock.from(zero);
+    let opener = Opener { scenario, plans: &plans, run, clock, remote: talk.remote, fingerprint };
     let controls =
         scenario.flows.iter().zip(&plans).map(|(flow, plan)| (flow.scheme.as_str(), plan.learned.as_deref()));
-    frames.start(&live::started(scenario, controls, link_clock::now_ns())).map_err(|_| RunError::Stopped)?;
-    let sent = talk.during(senders, Time(scenario.duration.0))?;
-    let after = talk.compare_clocks(Some(before))?;
-    let arrived = talk.finish(scenario.flows.len())?;
-    let flows = sent.into_iter().zip(arrived).map(|(sent, arrived)| {
-        let (sender, totals) = sent.map_or_else(Default::default, |(joining, steering)| {
-            ((joining.sender.finish(), joining.stamps), steering.totals())
-        });
-        Flow { sent: sender.0, stamps: sender.1, totals, arrived }
-    });
-    let record = outcome(scenario, &plans, flows.collect(), (Offset::new(before, after), zero), talk.remote);
-    frames.result(record).map_err(|_| RunError::Stopped)
+    let started = live::started(scenario, controls, link_clock::now_ns());
+    frames.start(&started).map_err(|_| RunError::Stopped)?;
+    let (flows, after) = if remote.reverse {
+        receive(&mut talk, &opener, zero, before)?
+    } else {
+        send(&mut talk, &opener, &policies, zero, before)?
+    };
+    let path = Path { offset: Offset::new(before, after), zero, remote: talk.remote, reverse: remote.reverse };
+    frames.result(outcome(scenario, &plans, flows, &path)).map_err(|_| RunError::Stopped)
 }
 
-/// Refuses what a real path cannot carry.
-fn check(scenario: &Scenario, plans: &[Plan]) -> Result<(), RunError> {
-    let refuse = |path: String, problem: &str| Err(RunError::Unsupported { path, problem: problem.into() });
-    if scenario.flows.len() > MOST_FLOWS {
-        return refuse("flows".into(), &format!("got {}; expected at most {MOST_FLOWS}", scenario.flows.len()));
-    }
-    for (index, (flow, plan)) in scenario.flows.iter().zip(plans).enumerate() {
-        if flow.foreign.is_some() {
-            return refuse(format!("flows[{index}].foreign"), "expected none: programs of others stay on this machine");
-        }
-        if plan.ecn == Ecn::Ect1 {
-            return refuse(format!("flows[{index}].ecn"), "expected true or false: the server counts marks of ECT(0)");
-        }
-    }
-    Ok(())
-}
-
-/// The sending hosts, one per flow.
-fn senders(
-    scenario: &Scenario,
-    plans: &[Plan],
+/// Sends the flows; what both ends saw, and the exchange of times after it.
+fn send(
+    talk: &mut Talk<'_>,
+    opener: &Opener<'_>,
     policies: &Policies,
-    (clock, remote): (Clock, SocketAddr),
-    run: &str,
-    token: &Token,
-) -> Result<Senders<Joining>, RunError> {
-    let (mut hosts, mut openings) = (Vec::new(), Vec::new());
-    let fingerprint = Identity::of_token(token)?.fingerprint;
-    for (index, (flow, plan)) in scenario.flows.iter().zip(plans).enumerate() {
-        let udp = bind(remote, plan.ecn).map_err(|source| RunError::Socket { flow: index, source })?;
-        hosts.push(Host::new(udp, clock, None));
-        let driver = plan.driver(index, flow, policies, scenario.record.reports)?;
-        let steering = Steering::new(driver, clock, plan.settings.mtu, None);
-        let settings = Settings { keep_alive: Some(KEEP_ALIVE), ..plan.settings };
-        let mut config = tls::client(Some(fingerprint.clone()))?;
-        config.transport_config(transport::config(&settings, Arc::new(steering.clone())));
-        let line = line(&Ask::Join { run: run.into(), flow: index });
-        let peer = Joining { sender: Sender::new(scenario, index), stream: None, line, stamps: Vec::new() };
-        openings.push((flow.start, Some(Opening { remote, config, steering, peer })));
+    zero: Time,
+    before: Exchange,
+) -> Result<(Vec<Flow>, Exchange), RunError> {
+    let duration = opener.scenario.duration;
+    let traffic = Traffic::start(opener.senders(policies)?, Time(duration.0))?;
+    talk.during(&traffic, zero + duration)?;
+    let left = traffic.stop()?;
+    let after = talk.compare_clocks(Some(before))?;
+    let arrived = talk.finish(opener.scenario.flows.len())?;
+    let flows = left.into_iter().zip(arrived).map(|(left, arrived)| {
+        let (report, departed) = left.map_or_else(Default::default, |(joining, steering)| {
+            (
+                Report::new(joining.sender.finish(), steering.totals()),
+                Seen { packets: joining.stamps, ..Seen::default() },
+            )
+        });
+        Flow { report, departed, arrived }
+    });
+    Ok((flows.collect(), after))
+}
+
+/// Receives the flows; what both ends saw, and the exchange of times after it.
+fn receive(
+    talk: &mut Talk<'_>,
+    opener: &Opener<'_>,
+    zero: Time,
+    before: Exchange,
+) -> Result<(Vec<Flow>, Exchange), RunError> {
+    let traffic = Traffic::start(opener.receivers()?, Time::NEVER)?;
+    talk.during(&traffic, zero + opener.scenario.duration)?;
+    // What is still on the path arrives meanwhile.
+    let after = talk.compare_clocks(Some(before))?;
+    let came = traffic.stop()?;
+    let departed = talk.finish(opener.scenario.flows.len())?;
+    let flows = came.into_iter().zip(departed).enumerate().map(|(index, (came, departed))| {
+        let arrived = came.map_or_else(Default::default, |(taking, _)| taking.seen);
+        let wrong =
+            |e| RunError::Remote(format!("{}: flows[{index}]: a report that cannot be read: {e}", talk.address));
+        Ok(Flow { report: Report::read(&departed.report).map_err(wrong)?, departed, arrived })
+    });
+    Ok((flows.collect::<Result<_, RunError>>()?, after))
+}
+
+/// Opens the connections of a run, which all go from this machine to the server.
+struct Opener<'a> {
+    scenario: &'a Scenario,
+    plans: &'a [Plan],
+    /// Secret name of the run.
+    run: String,
+    /// Clock of the run.
+    clock: Clock,
+    remote: SocketAddr,
+    fingerprint: String,
+}
+
+impl Opener<'_> {
+    /// The sending hosts, one per flow.
+    fn senders(&self, policies: &Policies) -> Result<Senders<Joining>, RunError> {
+        self.open(|index, plan| {
+            let flow = &self.scenario.flows[index];
+            let driver = plan.driver(index, flow, policies, self.scenario.record.reports)?;
+            let steering = Steering::new(driver, self.clock, plan.settings.mtu, None);
+            let peer =
+                Joining { join: self.join(index), sender: Sender::new(self.scenario, index), stamps: Vec::new() };
+            Ok((plan.settings, steering, peer))
+        })
     }
-    Ok(Senders { reactor: Reactor::new(clock, hosts).map_err(RunError::Reactor)?, openings })
+
+    /// The receiving hosts, one per flow.
+    fn receivers(&self) -> Result<Senders<Taking>, RunError> {
+        self.open(|index, plan| {
+            let steering = Steering::of_receiver(self.clock, plan.settings.mtu, None)
+                .map_err(|source| RunError::Scheme { flow: index, source })?;
+            let streams = Streams { unidirectional: STREAMS, ..Streams::default() };
+            let settings =
+                Settings { receive_window: Some(RECEIVE_WINDOW.into()), streams, acks: None, ..plan.settings };
+            Ok((settings, steering, Taking { join: self.join(index), seen: Seen::default() }))
+        })
+    }
+
+    fn join(&self, flow: usize) -> Join {
+        Join { stream: None, line: line(&Ask::Join { run: self.run.clone(), flow }) }
+    }
+
+    fn open<P: Peer>(
+        &self,
+        make: impl Fn(usize, &Plan) -> Result<(Settings, Steering, P), RunError>,
+    ) -> Result<Senders<P>, RunError> {
+        let (mut hosts, mut openings) = (Vec::new(), Vec::new());
+        for (index, (flow, plan)) in self.scenario.flows.iter().zip(self.plans).enumerate() {
+            let udp = bind(self.remote, plan.ecn).map_err(|source| RunError::Socket { flow: index, source })?;
+            hosts.push(Host::new(udp, self.clock, None));
+            let (settings, steering, peer) = make(index, plan)?;
+            let settings = Settings { keep_alive: Some(KEEP_ALIVE), ..settings };
+            let mut config = tls::client(Some(self.fingerprint.clone()))?;
+            config.transport_config(transport::config(&settings, Arc::new(steering.clone())));
+            let ticket = ticket(&self.run, index);
+            config.initial_dst_cid_provider(Arc::new(move || ticket));
+            openings.push((flow.start, Some(Opening { remote: self.remote, config, steering, peer })));
+        }
+        let reactor = Reactor::new(self.clock, hosts).map_err(RunError::Reactor)?;
+        Ok(Senders { reactor, openings })
+    }
 }
 
 fn bind(remote: SocketAddr, ecn: Ecn) -> std::io::Result<Udp> {
@@ -130,30 +199,46 @@ fn bind(remote: SocketAddr, ecn: Ecn) -> std::io::Result<Udp> {
     Udp::bind(any, ecn, SEND_BUFFER)
 }
 
-/// A flow's sender, which says first what run it is part of, and keeps the time of each packet.
-struct Joining {
-    sender: Sender,
+/// First line of a flow's connection, which says what run it is part of.
+struct Join {
     stream: Option<StreamId>,
-    /// Rest of its first line.
+    /// Rest of the line.
     line: Vec<u8>,
+}
+
+impl Join {
+    fn on_event(&mut self, link: &mut Link<'_>, event: &Event) {
+        if matches!(event, Event::Connected) {
+            self.stream = link.stack.streams().open(Dir::Bi);
+        }
+    }
+
+    /// Writes the line; returns whether all of it is written.
+    fn write(&mut self, link: &mut Link<'_>) -> bool {
+        let Some(stream) = self.stream else { return false };
+        if !self.line.is_empty() {
+            let count = link.stack.send_stream(stream).write(&self.line).unwrap_or(0);
+            self.line.drain(..count);
+        }
+        self.line.is_empty()
+    }
+}
+
+/// A flow's sender, which keeps the time of each packet.
+struct Joining {
+    join: Join,
+    sender: Sender,
     stamps: Vec<Stamp>,
 }
 
 impl Peer for Joining {
     fn on_event(&mut self, link: &mut Link<'_>, event: Event) {
-        if matches!(event, Event::Connected) {
-            self.stream = link.stack.streams().open(Dir::Bi);
-        }
+        self.join.on_event(link, &event);
         self.sender.on_event(link, event);
     }
 
     fn write(&mut self, link: &mut Link<'_>) {
-        let Some(stream) = self.stream else { return };
-        if !self.line.is_empty() {
-            let count = link.stack.send_stream(stream).write(&self.line).unwrap_or(0);
-            self.line.drain(..count);
-        }
-        if self.line.is_empty() {
+        if self.join.write(link) {
             self.sender.write(link);
         }
     }
@@ -168,12 +253,63 @@ impl Peer for Joining {
     }
 }
 
+/// A flow's receiver, which keeps the time of each packet.
+struct Taking {
+    join: Join,
+    seen: Seen,
+}
+
+impl Peer for Taking {
+    fn on_event(&mut self, link: &mut Link<'_>, event: Event) {
+        self.join.on_event(link, &event);
+        let seen = &mut self.seen;
+        let bytes = streams::discard(link.stack, &event, |stream| seen.whole.push((stream.index(), link.now)));
+        seen.add_payload(link.now, bytes);
+    }
+
+    fn on_datagram(&mut self, now: Time, payload: &[u8]) {
+        self.seen.packets.push(Stamp::new(now, payload));
+    }
+
+    fn write(&mut self, link: &mut Link<'_>) {
+        self.join.write(link);
+    }
+}
+
+/// Connection of each flow, if one was opened.
+type Opened<P> = Vec<Option<(P, Steering)>>;
+
+/// Thread that runs the flows' hosts.
+struct Traffic<P> {
+    thread: JoinHandle<std::io::Result<Opened<P>>>,
+    /// Closing it ends the thread.
+    stop: UnixStream,
+}
+
+impl<P: Peer + Send + 'static> Traffic<P> {
+    /// Runs `hosts` until `end` of their clock, or until they are stopped.
+    fn start(hosts: Senders<P>, end: Time) -> Result<Self, RunError> {
+        let (stop, stopped) = UnixStream::pair().map_err(RunError::Reactor)?;
+        let work = move || hosts.run(end, stopped.as_raw_fd());
+        let thread = thread::Builder::new().name("flows".into()).spawn(work).map_err(RunError::Reactor)?;
+        Ok(Self { thread, stop })
+    }
+
+    fn stop(self) -> Result<Opened<P>, RunError> {
+        drop(self.stop);
+        self.thread.join().map_err(|_| RunError::Panicked)?.map_err(RunError::Reactor)
+    }
+}
+
 /// The control's connection.
 #[derive(Default)]
 struct Control {
     stream: Option<StreamId>,
     /// Line that waits to be sent.
     pending: Vec<u8>,
+    /// Rest of a run's load, and its stream.
+    load: Option<Vec<u8>>,
+    load_stream: Option<StreamId>,
     wrote_at: Time,
     lines: Lines,
     answers: VecDeque<(Time, Result<Answer, String>)>,
@@ -218,10 +354,22 @@ impl Peer for Control {
     }
 
     fn write(&mut self, link: &mut Link<'_>) {
-        let Some(stream) = self.stream.filter(|_| !self.pending.is_empty()) else { return };
-        if let Ok(count) = link.stack.send_stream(stream).write(&self.pending) {
-            self.pending.drain(..count);
-            self.wrote_at = link.now;
+        if let Some(stream) = self.stream.filter(|_| !self.pending.is_empty()) {
+            if let Ok(count) = link.stack.send_stream(stream).write(&self.pending) {
+                self.pending.drain(..count);
+                self.wrote_at = link.now;
+            }
+        }
+        let Some(load) = &mut self.load else { return };
+        self.load_stream = self.load_stream.or_else(|| link.stack.streams().open(Dir::Uni));
+        let Some(stream) = self.load_stream else { return };
+        if let Ok(count) = link.stack.send_stream(stream).write(load) {
+            load.drain(..count);
+        }
+        if load.is_empty() {
+            // A server that wants no more of it has said why.
+            let _ = link.stack.send_stream(stream).finish();
+            self.load = None;
         }
     }
 }
@@ -230,6 +378,7 @@ impl Peer for Control {
 struct Talk<'a> {
     address: String,
     remote: SocketAddr,
+    clock: Clock,
     reactor: Reactor<Control>,
     inbox: &'a mut Inbox,
 }
@@ -255,7 +404,7 @@ impl<'a> Talk<'a> {
         config.transport_config(transport::config(&settings, Arc::new(steering.clone())));
         host.connect(config, found, steering, Control::default()).map_err(|e| wrong(e.to_string()))?;
         let reactor = Reactor::new(clock, vec![host]).map_err(RunError::Reactor)?;
-        Ok(Self { address, remote: found, reactor, inbox })
+        Ok(Self { address, remote: found, clock, reactor, inbox })
     }
 
     /// Serves the connection until `until`; an error if it is lost, or the run is stopped.
@@ -329,10 +478,13 @@ impl<'a> Talk<'a> {
         }
     }
 
-    fn start(&mut self, scenario: &Scenario) -> Result<String, RunError> {
-        let ask = Ask::Run { flows: scenario.flows.len(), duration_s: scenario.duration.as_secs_f64() };
+    /// Begins a run, whose `load` the server sends if there is one: its secret name, and when it began there.
+    fn start(&mut self, scenario: &Scenario, load: Option<Vec<u8>>) -> Result<(String, Time), RunError> {
+        let duration_s = scenario.duration.as_secs_f64();
+        let ask = Ask::Run { flows: scenario.flows.len(), duration_s, reverse: load.is_some() };
+        self.with(|control| control.load = load);
         match self.ask(&ask)?.2 {
-            Answer::Started { run } => Ok(run),
+            Answer::Started { run, zero_ns } => Ok((run, Time(zero_ns))),
             other => Err(self.unexpected(&other)),
         }
     }
@@ -367,24 +519,17 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// Lets the senders send until `end` of their clock.
-    fn during(&mut self, senders: Senders<Joining>, end: Time) -> Result<Vec<Option<(Joining, Steering)>>, RunError> {
-        // Closing it ends the thread.
-        let (stop, stopped) = UnixStream::pair().map_err(RunError::Reactor)?;
-        let work = move || senders.run(end, stopped.as_raw_fd());
-        let thread = thread::Builder::new().name("senders".into()).spawn(work).map_err(RunError::Reactor)?;
-        let mut outcome = Ok(());
-        while outcome.is_ok() && !thread.is_finished() {
-            let until = self.reactor.now() + PAUSE;
-            outcome = self.turn(until);
+    /// Serves the connection until `end`, or until the flows' thread ends by itself.
+    fn during<P>(&mut self, traffic: &Traffic<P>, end: Time) -> Result<(), RunError> {
+        while self.reactor.now() < end && !traffic.thread.is_finished() {
+            let until = end.min(self.reactor.now() + PAUSE);
+            self.turn(until)?;
         }
-        drop(stop);
-        let sent = thread.join().map_err(|_| RunError::Panicked)?.map_err(RunError::Reactor)?;
-        outcome.map(|()| sent)
+        Ok(())
     }
 
-    /// Ends the run; what came of its flows.
-    fn finish(&mut self, flows: usize) -> Result<Vec<Arrived>, RunError> {
+    /// Ends the run; what the server saw of its flows.
+    fn finish(&mut self, flows: usize) -> Result<Vec<Seen>, RunError> {
         let line = line(&Ask::Finish {});
         self.with(|control| control.pending.extend(line));
         let mut give_up = self.reactor.now() + get::PATIENCE;

@@ -1,7 +1,8 @@
 //! Messages between the ends of runs over a real path: lines of JSON, on the first stream of each connection.
 //!
 //! A connection begins with [`Ask::Hello`] and is then the run's control, or with [`Ask::Join`] and is then one of its
-//! flows. Packet times come back as [`stamps`](super::stamps) on a stream of their own.
+//! flows. Packet times come back as [`stamps`](super::stamps) on a stream of their own. If the server is to send, the run's
+//! [`load`](super::load) goes there on such a stream, too.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,7 +10,7 @@ use serde_json::Value;
 use super::Token;
 
 /// Version of the messages; ends of different versions refuse each other.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 /// Most flows of a run.
 pub const MOST_FLOWS: usize = 32;
 
@@ -35,6 +36,8 @@ pub enum Ask {
         flows: usize,
         /// Length in seconds.
         duration_s: f64,
+        /// Flag that the server sends; the scenario then comes as a [`load`](super::load).
+        reverse: bool,
     },
     /// First line of a flow's connection.
     Join {
@@ -66,6 +69,8 @@ pub enum Answer {
     Started {
         /// Secret name of the run, with which flows join it.
         run: String,
+        /// Server's time at which the run began, in ns.
+        zero_ns: u64,
     },
 }
 
@@ -149,7 +154,7 @@ mod tests {
         for ask in [
             Ask::Hello { version: VERSION, token: Token("ab".into()) },
             Ask::Clock { number: 3 },
-            Ask::Run { flows: 2, duration_s: 1.5 },
+            Ask::Run { flows: 2, duration_s: 1.5, reverse: true },
             Ask::Join { run: "ab".into(), flow: 1 },
             Ask::Finish {},
         ] {
@@ -161,9 +166,13 @@ mod tests {
         assert!(error(r#"{"type": "hello", "version": 9, "greeting": 1}"#).contains("speaks version 9"));
         assert!(error(r#"{"type": "hello"}"#).contains("speaks version null"));
         assert!(
-            error(r#"{"type": "run", "flows": 33, "duration_s": 1}"#).starts_with("flows: got 33; expected 1 to 32")
+            error(r#"{"type": "run", "flows": 33, "duration_s": 1, "reverse": false}"#)
+                .starts_with("flows: got 33; expected 1 to 32")
         );
-        assert!(error(r#"{"type": "run", "flows": 1, "duration_s": -1}"#).starts_with("duration_s: got -1"));
+        assert!(
+            error(r#"{"type": "run", "flows": 1, "duration_s": -1, "reverse": false}"#)
+                .starts_with("duration_s: got -1")
+        );
         assert!(error("[").contains("expected a message"));
     }
 

@@ -69,6 +69,12 @@ impl Offset {
         there.0 as f64 - self.at_ns(there)
     }
 
+    /// The same as a time; zero before this clock began.
+    #[must_use]
+    pub fn here(&self, there: Time) -> Time {
+        Time(self.here_ns(there).max(0.0).round() as u64)
+    }
+
     /// Offset in ms after the run.
     #[must_use]
     pub fn after_ms(&self) -> f64 {

@@ -10,25 +10,51 @@ use ccarena_net::series::{FlowBin, LinkBin, Series};
 use ccarena_net::transmissions::{Fate, Transmission, TransmissionLog};
 
 use super::offset::Offset;
-use super::stamps::{Arrived, Stamp};
+use super::report::Report;
+use super::stamps::{Seen, Stamp};
 use crate::run::receiver::Received;
-use crate::run::sender::Sent;
 use crate::run::{HEADER_BYTES, Plan, record};
-use crate::steering::Totals;
 
 /// Header of IPv6 beyond that of IPv4.
 const IPV6_BYTES: u32 = 20;
 
-/// A flow as both ends saw it.
+/// A flow as both ends saw it, each by its own clock.
 pub struct Flow {
-    /// Results of its application.
-    pub sent: Sent,
-    /// Datagrams that left.
-    pub stamps: Vec<Stamp>,
-    /// Counts of its controller.
-    pub totals: Totals,
-    /// Data that arrived, by the other clock.
-    pub arrived: Arrived,
+    /// Results at its sender.
+    pub report: Report,
+    /// Record of the sender.
+    pub departed: Seen,
+    /// Record of the receiver.
+    pub arrived: Seen,
+}
+
+/// The path of a run.
+pub struct Path {
+    /// Offset between the clocks.
+    pub offset: Offset,
+    /// Time zero of the run by the clock that the offset is about.
+    pub zero: Time,
+    /// The other machine.
+    pub remote: SocketAddr,
+    /// Flag that the other machine sent.
+    pub reverse: bool,
+}
+
+impl Path {
+    /// Time of the run, in ns, at which the other machine's clock showed `there`.
+    fn there_ns(&self, there: Time) -> f64 {
+        self.offset.here_ns(there) - self.zero.0 as f64
+    }
+
+    /// Time of the run, in ns, that a sender's clock showed.
+    fn left_ns(&self, at: Time) -> f64 {
+        if self.reverse { self.there_ns(at) } else { at.0 as f64 }
+    }
+
+    /// Time of the run, in ns, that a receiver's clock showed.
+    fn came_ns(&self, at: Time) -> f64 {
+        if self.reverse { at.0 as f64 } else { self.there_ns(at) }
+    }
 }
 
 /// A packet on the path: when it left and came, in ns of this machine's clock since the run began.
@@ -40,18 +66,11 @@ struct Packet {
     bytes: u32,
 }
 
-/// The result of a run of `scenario` whose time zero was at `zero` of the clock that `offset` is about.
-pub fn outcome(
-    scenario: &Scenario,
-    plans: &[Plan],
-    mut flows: Vec<Flow>,
-    (offset, zero): (Offset, Time),
-    remote: SocketAddr,
-) -> RunResult {
-    let header_bytes = HEADER_BYTES + if remote.is_ipv6() { IPV6_BYTES } else { 0 };
-    let here_ns = |there: Time| offset.here_ns(there) - zero.0 as f64;
+/// The result of a run of `scenario` over `path`.
+pub fn outcome(scenario: &Scenario, plans: &[Plan], mut flows: Vec<Flow>, path: &Path) -> RunResult {
+    let header_bytes = HEADER_BYTES + if path.remote.is_ipv6() { IPV6_BYTES } else { 0 };
     let mut packets: Vec<Packet> =
-        flows.iter().enumerate().flat_map(|(index, flow)| packets(index, flow, header_bytes, &here_ns)).collect();
+        flows.iter().enumerate().flat_map(|(index, flow)| packets(index, flow, header_bytes, path)).collect();
     packets.sort_by_key(|packet| packet.sent);
     let delays_ns = packets.iter().filter_map(|packet| Some(packet.came_ns? - packet.sent.0 as f64));
     let least_ns = delays_ns.fold(f64::INFINITY, f64::min);
@@ -60,28 +79,29 @@ pub fn outcome(
     let records = (0..flows.len())
         .map(|index| {
             let mine: Vec<&Packet> = packets.iter().filter(|packet| packet.flow == index).collect();
-            flow_result(scenario, index, &plans[index], &mut flows[index], (&mine, least_ns), &here_ns)
+            flow_result(scenario, index, &plans[index], &mut flows[index], (&mine, least_ns), path)
         })
         .collect();
-    let path = PathResult {
-        remote: remote.to_string(),
+    let result = PathResult {
+        remote: path.remote.to_string(),
+        direction: if path.reverse { "reverse" } else { "forward" },
         one_way_ms: least_ns / 1e6,
-        clock_offset_ms: offset.after_ms(),
-        clock_uncertainty_ms: offset.uncertainty_ms(),
-        clock_drift_ppm: offset.drift_ppm(),
+        clock_offset_ms: path.offset.after_ms(),
+        clock_uncertainty_ms: path.offset.uncertainty_ms(),
+        clock_drift_ppm: path.offset.drift_ppm(),
     };
-    RunResult { path: Some(path), ..RunResult::new(scenario, records, vec![link]) }
+    RunResult { path: Some(result), ..RunResult::new(scenario, records, vec![link]) }
 }
 
-fn packets(index: usize, flow: &Flow, header_bytes: u32, here_ns: &impl Fn(Time) -> f64) -> Vec<Packet> {
+fn packets(index: usize, flow: &Flow, header_bytes: u32, path: &Path) -> Vec<Packet> {
     let came = flow.arrived.by_tag();
     let packet = |stamp: &Stamp| Packet {
         flow: index,
-        sent: stamp.at,
-        came_ns: came.get(&stamp.tag).map(|&there| here_ns(there)),
+        sent: time(path.left_ns(stamp.at)),
+        came_ns: came.get(&stamp.tag).map(|&at| path.came_ns(at)),
         bytes: u32::from(stamp.bytes) + header_bytes,
     };
-    flow.stamps.iter().map(packet).collect()
+    flow.departed.packets.iter().map(packet).collect()
 }
 
 fn time(ns: f64) -> Time {
@@ -137,7 +157,7 @@ fn flow_result(
     plan: &Plan,
     flow: &mut Flow,
     (packets, least_ns): (&[&Packet], f64),
-    here_ns: &impl Fn(Time) -> f64,
+    path: &Path,
 ) -> FlowResult {
     let end = Time(scenario.duration.0);
     let mut series: Series<FlowBin> = Series::new(scenario.record.bin, scenario.duration);
@@ -150,8 +170,8 @@ fn flow_result(
             bin.wire_bytes += u64::from(packet.bytes);
         }
     }
-    for &(there, bytes) in &flow.arrived.payload {
-        let at = time(here_ns(there));
+    for &(at, bytes) in &flow.arrived.payload {
+        let at = time(path.came_ns(at));
         if at <= end {
             received.payload_bytes += u64::from(bytes);
         }
@@ -160,14 +180,15 @@ fn flow_result(
         }
     }
     if let Some(whole) = &mut received.whole {
-        for &(stream, there) in &flow.arrived.whole {
-            whole.entry(stream).or_insert(time(here_ns(there)));
+        for &(stream, at) in &flow.arrived.whole {
+            whole.entry(stream).or_insert(time(path.came_ns(at)));
         }
     }
     received.series = scenario.record.series.then_some(series);
-    let nothing_came = received.payload_bytes == 0 && packets.len() > 10 && flow.sent.error.is_none();
-    let mut record =
-        record(scenario, index, plan, (std::mem::take(&mut flow.sent), std::mem::take(&mut flow.totals)), received);
+    let width = plan.learned.as_ref().map_or(0, |learned| learned.report.len());
+    let (sent, totals) = std::mem::take(&mut flow.report).parts(scenario, index, width);
+    let nothing_came = received.payload_bytes == 0 && packets.len() > 10 && sent.error.is_none();
+    let mut record = record(scenario, index, plan, (sent, totals), received);
     if nothing_came && record.error.is_none() {
         record.error = Some(format!(
             "flows[{index}]: no packet of {} bytes arrived; if the path carries smaller ones only, set `mss_bytes` to \

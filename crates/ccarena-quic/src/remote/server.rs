@@ -1,4 +1,4 @@
-//! The receiving end of runs over a real path.
+//! The end of runs over a real path that serves: it receives flows, or sends them.
 
 use std::fmt;
 use std::io::Write;
@@ -10,16 +10,19 @@ use bytes::Bytes;
 use ccarena_cc::{Dur, Time};
 use ccarena_link::clock as link_clock;
 use ccarena_net::Ecn;
-use noq_proto::{ConnectionError, Dir, Event, StreamEvent, StreamId, VarInt};
+use noq_proto::{ConnectionError, ConnectionId, Dir, Event, StreamEvent, StreamId, VarInt};
 use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::{Value, json};
 
-use super::Token;
+use super::load::{self, Load};
 use super::message::{Answer, Ask, line};
-use super::stamps::{Arrived, Stamp, encode};
+use super::report::Report;
+use super::stamps::{Seen, Stamp, encode};
+use super::{Token, ticket};
 use crate::clock::Clock;
 use crate::host::{Accept, Host, Link, Peer, Reactor};
 use crate::request::Lines;
+use crate::run::sender::Sender;
 use crate::serve::{DONE, REFUSED, ServeError};
 use crate::steering::Steering;
 use crate::streams;
@@ -38,11 +41,11 @@ const MOST_ENTRIES: usize = 8 << 20;
 /// Interval at which a control connection checks the limits of its run.
 const LOOK: Dur = Dur::from_millis(100);
 /// Data of a flow that may wait to be read.
-const RECEIVE_WINDOW: u32 = 16 << 20;
+pub const RECEIVE_WINDOW: u32 = 16 << 20;
 /// Data of a connection that has not joined a run, which may wait to be read: the server keeps it for whoever sends.
 const EARLY_WINDOW: u64 = 64 << 10;
 /// Finite transfers of a flow that may be open at once.
-const STREAMS: u32 = 1024;
+pub const STREAMS: u32 = 1024;
 
 /// Options of a server.
 pub struct Options {
@@ -72,7 +75,12 @@ struct Run {
     /// Number of the connection that is its control.
     control: u64,
     until: Time,
-    flows: Vec<Arrived>,
+    /// Time zero of the run, and its end.
+    zero: Time,
+    end: Time,
+    /// Load of a run whose flows leave here; none if they arrive.
+    load: Option<Arc<Load>>,
+    flows: Vec<Seen>,
     joined: Vec<bool>,
     bytes: u64,
     entries: usize,
@@ -110,12 +118,12 @@ impl fmt::Display for Limit {
 }
 
 impl Run {
-    /// Adds to what came of `flow` by `add`.
-    fn add(&mut self, flow: usize, bytes: u64, most_bytes: u64, add: impl FnOnce(&mut Arrived)) -> Result<(), Limit> {
-        let arrived = &mut self.flows[flow];
-        let before = arrived.len();
-        add(arrived);
-        self.entries += arrived.len() - before;
+    /// Adds to the record of `flow` by `add`.
+    fn add(&mut self, flow: usize, bytes: u64, most_bytes: u64, add: impl FnOnce(&mut Seen)) -> Result<(), Limit> {
+        let seen = &mut self.flows[flow];
+        let before = seen.len();
+        add(seen);
+        self.entries += seen.len() - before;
         self.bytes += bytes;
         if self.bytes > most_bytes {
             self.exceeded = Some(Limit::Bytes(most_bytes));
@@ -144,6 +152,23 @@ enum Kind {
     Over,
 }
 
+/// Flow that leaves here.
+struct Leaving {
+    run: String,
+    flow: usize,
+    end: Time,
+    /// Its application.
+    sender: Sender,
+    /// Flag that packets leave with the socket's code point.
+    is_ecn_capable: bool,
+}
+
+/// Request for a run that is to leave here.
+struct Requested {
+    flows: usize,
+    duration_s: f64,
+}
+
 /// A client's connection.
 struct Client {
     number: u64,
@@ -157,8 +182,15 @@ struct Client {
     /// Bytes that wait to be sent: on the first stream, and packet times on one of their own.
     pending: Vec<u8>,
     times: Option<(StreamId, Bytes)>,
-    /// Data that arrived before it joined a run.
-    early: Arrived,
+    /// Record from before it joined a run.
+    early: Seen,
+    /// Sender of a flow that leaves here.
+    leaving: Option<Leaving>,
+    requested: Option<Requested>,
+    /// Stream of a run's load, what has come of it, and the whole load. It may come before the request.
+    load_stream: Option<StreamId>,
+    load: Vec<u8>,
+    loaded: Option<Load>,
 }
 
 impl Client {
@@ -199,14 +231,20 @@ impl Client {
     /// Takes a line of the client's.
     fn take(&mut self, link: &mut Link<'_>, text: &[u8]) -> Result<(), String> {
         match (&self.kind, Ask::parse(text).map_err(|e| e.to_string())?) {
-            (Kind::Unidentified, Ask::Hello { token, .. }) => self.greet(&token),
+            (Kind::Unidentified, Ask::Hello { token, .. }) => self.greet(link, &token),
             (Kind::Unidentified, Ask::Join { run, flow }) => self.join(link, run, flow),
             (Kind::Control, Ask::Clock { number }) => {
                 let now = link.now.0;
                 self.pending.extend(line(&Answer::Clock { number, received_ns: now, sent_ns: now }));
                 Ok(())
             }
-            (Kind::Control, Ask::Run { flows, duration_s }) => self.start(link.now, flows, duration_s),
+            (Kind::Control, Ask::Run { flows, duration_s, reverse: false }) => {
+                self.start(link.now, flows, duration_s, None)
+            }
+            (Kind::Control, Ask::Run { flows, duration_s, reverse: true }) => {
+                self.requested = Some(Requested { flows, duration_s });
+                Ok(())
+            }
             (Kind::Control, Ask::Finish {}) => self.finish(link),
             (Kind::Over, _) => Ok(()),
             (_, Ask::Hello { .. } | Ask::Join { .. }) => Err("a connection begins once".into()),
@@ -214,11 +252,12 @@ impl Client {
         }
     }
 
-    fn greet(&mut self, token: &Token) -> Result<(), String> {
+    fn greet(&mut self, link: &mut Link<'_>, token: &Token) -> Result<(), String> {
         if token.digest() != locked(&self.state).token {
             return Err("wrong token: use the file that `ccarena remote serve --token FILE` names there".into());
         }
         (self.kind, self.first_line_until) = (Kind::Control, Time::NEVER);
+        link.stack.set_receive_window(VarInt::from_u32(RECEIVE_WINDOW));
         self.pending.extend(line(&Answer::Welcome {}));
         Ok(())
     }
@@ -231,19 +270,60 @@ impl Client {
             Some(joined @ false) => *joined = true,
             _ => return Err(format!("flow: got {flow}; expected the number of a flow that has not joined")),
         }
+        let is_of_it = |leaving: &Leaving| leaving.run == run.id && leaving.flow == flow;
+        if run.load.is_some() && !self.leaving.as_ref().is_some_and(is_of_it) {
+            return Err(
+                "the flow's connection was opened with another first connection ID than that of the flow".into()
+            );
+        }
         let bytes = self.early.packets.iter().map(|packet| u64::from(packet.bytes)).sum();
         run.add(flow, bytes, most_bytes, |arrived| arrived.append(&mut self.early))
             .map_err(|limit| limit.to_string())?;
         drop(state);
         link.stack.set_receive_window(VarInt::from_u32(RECEIVE_WINDOW));
         (self.kind, self.first_line_until) = (Kind::Flow { run: id, flow }, Time::NEVER);
+        if let Some(leaving) = &mut self.leaving {
+            leaving.sender.on_event(link, Event::Connected);
+        }
         Ok(())
     }
 
-    fn start(&mut self, now: Time, flows: usize, duration_s: f64) -> Result<(), String> {
+    /// Takes a piece of a run's load.
+    fn take_load(&mut self, link: &mut Link<'_>, stream: StreamId) -> Result<(), String> {
+        let load = &mut self.load;
+        let (_, ended) = streams::read_in_order(link.stack, stream, |bytes| {
+            // What is too much is read and forgotten, until it is refused.
+            load.extend_from_slice(&bytes[..bytes.len().min((load::LARGEST + 1).saturating_sub(load.len()))]);
+        });
+        if self.load.len() > load::LARGEST {
+            return Err(format!("a load of more than {} bytes", load::LARGEST));
+        }
+        if !ended {
+            return Ok(());
+        }
+        self.load_stream = None;
+        self.loaded = Some(Load::read(&std::mem::take(&mut self.load)).map_err(|e| e.to_string())?);
+        Ok(())
+    }
+
+    /// Starts the requested run once its load is there. Reading the load takes time, which is no part of the run.
+    fn start_loaded(&mut self, now: Time) -> Result<(), String> {
+        if self.requested.is_none() || self.loaded.is_none() {
+            return Ok(());
+        }
+        let (Some(requested), Some(load)) = (self.requested.take(), self.loaded.take()) else { return Ok(()) };
+        let Requested { flows, duration_s } = requested;
+        if load.scenario.flows.len() != flows || load.scenario.duration != Dur::from_secs_f64(duration_s) {
+            return Err("a load of another run than the requested one".into());
+        }
+        self.start(now, flows, duration_s, Some(Arc::new(load)))
+    }
+
+    fn start(&mut self, now: Time, flows: usize, duration_s: f64, load: Option<Arc<Load>>) -> Result<(), String> {
         let mut random = [0; 16];
         SystemRandom::new().fill(&mut random).map_err(|_| "no random numbers here")?;
         let id: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let reverse = load.is_some();
         let mut state = locked(&self.state);
         let (length, longest) = (Dur::from_secs_f64(duration_s), state.longest);
         if length > longest {
@@ -259,20 +339,35 @@ impl Client {
             id: id.clone(),
             control: self.number,
             until: now + length + GRACE,
-            flows: vec![Arrived::default(); flows],
+            zero: now,
+            end: now + length,
+            load,
+            flows: vec![Seen::default(); flows],
             joined: vec![false; flows],
             bytes: 0,
             entries: 0,
             exceeded: None,
         });
-        state.log_lines.push(json!({"peer": self.remote.to_string(), "flows": flows, "duration_s": duration_s}));
+        state.log_lines.push(
+            json!({"peer": self.remote.to_string(), "flows": flows, "duration_s": duration_s, "reverse": reverse}),
+        );
         drop(state);
         self.look = now;
-        self.pending.extend(line(&Answer::Started { run: id }));
+        self.pending.extend(line(&Answer::Started { run: id, zero_ns: now.0 }));
         Ok(())
     }
 
-    /// Sends what came of the run, and ends it.
+    /// Ends the sender of a flow that leaves here, and keeps its report with the run.
+    fn report(&mut self, link: &mut Link<'_>) {
+        let Some(Leaving { run: id, flow, sender, .. }) = self.leaving.take() else { return };
+        let report = Report::new(sender.finish(), link.steering.totals()).write();
+        let mut state = locked(&self.state);
+        if let Some(run) = state.run.as_mut().filter(|run| run.id == id && run.joined[flow]) {
+            run.flows[flow].report = report;
+        }
+    }
+
+    /// Sends the record of the run, and ends it.
     fn finish(&mut self, link: &mut Link<'_>) -> Result<(), String> {
         let run = locked(&self.state).run.take_if(|run| run.control == self.number).ok_or("no run goes on")?;
         self.look = Time::NEVER;
@@ -281,8 +376,8 @@ impl Client {
         Ok(())
     }
 
-    /// Adds to what came of its flow; an error if that is more than the run may have.
-    fn add(&mut self, bytes: usize, add: impl FnOnce(&mut Arrived)) -> Result<(), String> {
+    /// Adds to the record of its flow; an error if that is more than the run may have.
+    fn add(&mut self, bytes: usize, add: impl FnOnce(&mut Seen)) -> Result<(), String> {
         let (id, flow) = match &self.kind {
             Kind::Unidentified if self.early.len() < MOST_EARLY_ENTRIES => {
                 add(&mut self.early);
@@ -329,10 +424,28 @@ impl Peer for Client {
                 self.read(link);
             }
             Event::Stream(StreamEvent::Readable { id }) if self.stream == Some(id) => self.read(link),
+            Event::Stream(StreamEvent::Opened { dir: Dir::Uni } | StreamEvent::Readable { .. })
+                if matches!(self.kind, Kind::Control) =>
+            {
+                self.load_stream = self.load_stream.or_else(|| link.stack.streams().accept(Dir::Uni));
+                let taken = self.load_stream.map_or(Ok(()), |stream| self.take_load(link, stream));
+                if let Err(reason) = taken {
+                    self.refuse(link, &reason);
+                }
+            }
             Event::ConnectionLost { reason } if !matches!(self.kind, Kind::Over) => {
+                if let Some(leaving) = &mut self.leaving {
+                    leaving.sender.on_event(link, Event::ConnectionLost { reason: reason.clone() });
+                }
+                self.report(link);
                 let closed =
                     matches!(&reason, ConnectionError::ApplicationClosed(close) if close.error_code == DONE.into());
                 self.leave((!closed).then(|| reason.to_string()).as_deref());
+            }
+            event if self.leaving.is_some() => {
+                if let (Some(leaving), Kind::Flow { .. }) = (&mut self.leaving, &self.kind) {
+                    leaving.sender.on_event(link, event);
+                }
             }
             _ => {
                 let mut whole = Vec::new();
@@ -350,12 +463,27 @@ impl Peer for Client {
     }
 
     fn on_datagram(&mut self, now: Time, payload: &[u8]) {
+        if self.leaving.is_some() {
+            return;
+        }
         // A limit that this exceeds ends the connection, or the run's control, when it is written.
         let _ = self.add(payload.len(), |arrived| arrived.packets.push(Stamp::new(now, payload)));
     }
 
+    fn on_sent(&mut self, now: Time, payload: &[u8], size: usize) {
+        let Some(leaving) = &mut self.leaving else { return };
+        leaving.sender.on_sent(now, payload, size);
+        let stamps = payload.chunks(size.max(1)).map(|datagram| Stamp::new(now, datagram));
+        let _ = self.add(payload.len(), |seen| seen.packets.extend(stamps));
+    }
+
+    fn is_ecn_capable(&self) -> bool {
+        self.leaving.as_ref().is_none_or(|leaving| leaving.is_ecn_capable)
+    }
+
     fn next(&self) -> Time {
-        self.first_line_until.min(self.look)
+        let sends = self.leaving.as_ref().map_or(Time::NEVER, |leaving| leaving.sender.next().min(leaving.end));
+        self.first_line_until.min(self.look).min(sends)
     }
 
     fn write(&mut self, link: &mut Link<'_>) {
@@ -363,6 +491,21 @@ impl Peer for Client {
             self.look = link.now + LOOK;
         }
         if let Some(reason) = self.is_over(link.now) {
+            return self.refuse(link, &reason);
+        }
+        if self.leaving.as_ref().is_some_and(|leaving| link.now >= leaving.end) {
+            self.report(link);
+            link.close(DONE, "the run is over");
+            return self.leave(None);
+        }
+        if let (Some(leaving), Kind::Flow { .. }) = (&mut self.leaving, &self.kind) {
+            leaving.sender.write(link);
+            if link.stack.is_closed() {
+                self.report(link);
+                return self.leave(None);
+            }
+        }
+        if let Err(reason) = self.start_loaded(link.now) {
             return self.refuse(link, &reason);
         }
         if let Some(stream) = self.stream.filter(|_| !self.pending.is_empty()) {
@@ -429,7 +572,18 @@ fn accept(state: Shared, clock: Clock, server: noq_proto::ServerConfig) -> Accep
     let mut number = 0;
     Box::new(move |incoming| {
         let remote = incoming.remote_address();
-        let steering = Steering::of_receiver(clock, settings.mtu, None).ok()?;
+        let own = leaving(&state, &incoming.orig_dst_cid());
+        let (mut settings, mut steering, mut leaving) = (settings, None, None);
+        if let Some((run, flow, load, zero, end)) = own {
+            let (plan, about) = (&load.plans[flow], &load.scenario.flows[flow]);
+            // It was built once already, when it was planned.
+            let driver = plan.driver(flow, about, &load.policies, load.scenario.record.reports).ok()?.after(zero);
+            steering = Some(Steering::new(driver, clock, plan.settings.mtu, None));
+            settings = Settings { mtu: plan.settings.mtu, acks: plan.settings.acks, ..settings };
+            let sender = Sender::new(&load.scenario, flow).after(zero);
+            leaving = Some(Leaving { run, flow, end, sender, is_ecn_capable: plan.ecn != Ecn::NotEct });
+        }
+        let steering = steering.or_else(|| Steering::of_receiver(clock, settings.mtu, None).ok())?;
         let mut config = server.clone();
         config.transport_config(transport::config(&settings, Arc::new(steering.clone())));
         number += 1;
@@ -444,10 +598,25 @@ fn accept(state: Shared, clock: Clock, server: noq_proto::ServerConfig) -> Accep
             stream: None,
             pending: Vec::new(),
             times: None,
-            early: Arrived::default(),
+            early: Seen::default(),
+            leaving,
+            requested: None,
+            load_stream: None,
+            load: Vec::new(),
+            loaded: None,
         };
         Some((Arc::new(config), steering, client))
     })
+}
+
+/// The flow that leaves here for the client who opens a connection with this ID: its run and number, the run's load, and
+/// the run's beginning and end.
+fn leaving(state: &Shared, id: &ConnectionId) -> Option<(String, usize, Arc<Load>, Time, Time)> {
+    let state = locked(state);
+    let run = state.run.as_ref()?;
+    let load = run.load.as_ref()?;
+    let flow = (0..run.flows.len()).find(|&flow| !run.joined[flow] && ticket(&run.id, flow) == *id)?;
+    Some((run.id.clone(), flow, Arc::clone(load), run.zero, run.end))
 }
 
 #[cfg(test)]
@@ -460,7 +629,10 @@ mod tests {
             id: "a".into(),
             control: 1,
             until: Time::NEVER,
-            flows: vec![Arrived::default()],
+            zero: Time::ZERO,
+            end: Time::NEVER,
+            load: None,
+            flows: vec![Seen::default()],
             joined: vec![true],
             bytes: 0,
             entries,
@@ -470,7 +642,7 @@ mod tests {
 
     #[test]
     fn each_limit_of_a_run_gives_its_own_reason() {
-        let packet = |arrived: &mut Arrived| arrived.packets.push(Stamp::new(Time(1), b"12345678"));
+        let packet = |arrived: &mut Seen| arrived.packets.push(Stamp::new(Time(1), b"12345678"));
         let mut sent = run(0);
         assert_eq!((sent.add(0, 8, 2_000_000, packet), sent.entries), (Ok(()), 1));
         assert_eq!(sent.add(0, 2_000_000, 2_000_000, |_| {}), Err(Limit::Bytes(2_000_000)));
@@ -478,7 +650,7 @@ mod tests {
         assert!(Limit::Bytes(2_000_000).to_string().contains("more than 2 MB"));
 
         let mut kept = run(MOST_ENTRIES - 3);
-        let streams = |arrived: &mut Arrived| arrived.whole.extend([(0, Time(1)), (1, Time(1)), (2, Time(1))]);
+        let streams = |arrived: &mut Seen| arrived.whole.extend([(0, Time(1)), (1, Time(1)), (2, Time(1))]);
         assert_eq!(kept.add(0, 0, 9, streams), Ok(()), "three streams are three entries");
         assert_eq!(kept.add(0, 8, 9, packet), Err(Limit::Entries));
         assert!(Limit::Entries.to_string().contains("8388608 packets and reads"));

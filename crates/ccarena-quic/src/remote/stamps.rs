@@ -25,18 +25,33 @@ impl Stamp {
     }
 }
 
-/// Data of a flow that arrived.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Arrived {
-    /// Datagrams.
-    pub packets: Vec<Stamp>,
-    /// Payload of streams: time and bytes, each byte once.
-    pub payload: Vec<(Time, u32)>,
-    /// Streams that came whole: number and time.
-    pub whole: Vec<(u64, Time)>,
+/// State of a kernel's TCP connection at its sender at one moment (`TCP_INFO`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Time at this end.
+    pub at: Time,
+    /// Smoothed RTT in µs.
+    pub rtt_us: u32,
+    /// Segments retransmitted so far.
+    pub retransmitted: u32,
 }
 
-impl Arrived {
+/// Record of a flow at one of its ends.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Seen {
+    /// Datagrams.
+    pub packets: Vec<Stamp>,
+    /// Payload that arrived: time and bytes, each byte once.
+    pub payload: Vec<(Time, u32)>,
+    /// Streams that arrived whole: number and time.
+    pub whole: Vec<(u64, Time)>,
+    /// States of a TCP sender.
+    pub samples: Vec<Sample>,
+    /// Report of a sender, in JSON (`outcome::Report`).
+    pub report: Vec<u8>,
+}
+
+impl Seen {
     /// Adds payload that came at `now`.
     pub fn add_payload(&mut self, now: Time, bytes: u64) {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
@@ -47,20 +62,22 @@ impl Arrived {
         }
     }
 
-    /// Appends what came on the same connection later.
+    /// Appends a later part of the record.
     pub fn append(&mut self, later: &mut Self) {
         self.packets.append(&mut later.packets);
         self.payload.append(&mut later.payload);
         self.whole.append(&mut later.whole);
+        self.samples.append(&mut later.samples);
+        self.report.append(&mut later.report);
     }
 
     /// Entries, which take memory.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.packets.len() + self.payload.len() + self.whole.len()
+        self.packets.len() + self.payload.len() + self.whole.len() + self.samples.len()
     }
 
-    /// Returns whether nothing came.
+    /// Returns whether the record has no entry.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -77,12 +94,13 @@ impl Arrived {
     }
 }
 
-/// Flows as bytes: of each the lengths of its three lists, then the lists, all numbers little-endian.
+/// Flows as bytes: of each the lengths of its five lists, then the lists, all numbers little-endian.
 #[must_use]
-pub fn encode(flows: &[Arrived]) -> Vec<u8> {
+pub fn encode(flows: &[Seen]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for flow in flows {
-        for length in [flow.packets.len(), flow.payload.len(), flow.whole.len()] {
+        let lists = [flow.packets.len(), flow.payload.len(), flow.whole.len(), flow.samples.len(), flow.report.len()];
+        for length in lists {
             bytes.extend_from_slice(&(length as u64).to_le_bytes());
         }
         for stamp in &flow.packets {
@@ -98,37 +116,55 @@ pub fn encode(flows: &[Arrived]) -> Vec<u8> {
             bytes.extend_from_slice(&stream.to_le_bytes());
             bytes.extend_from_slice(&at.0.to_le_bytes());
         }
+        for sample in &flow.samples {
+            bytes.extend_from_slice(&sample.at.0.to_le_bytes());
+            bytes.extend_from_slice(&sample.rtt_us.to_le_bytes());
+            bytes.extend_from_slice(&sample.retransmitted.to_le_bytes());
+        }
+        bytes.extend_from_slice(&flow.report);
     }
     bytes
 }
 
 /// Reads `flows` flows; none if `bytes` are not exactly these.
 #[must_use]
-pub fn decode(bytes: &[u8], flows: usize) -> Option<Vec<Arrived>> {
+pub fn decode(bytes: &[u8], flows: usize) -> Option<Vec<Seen>> {
     let mut rest = bytes;
     let found = (0..flows).map(|_| decode_flow(&mut rest)).collect::<Option<Vec<_>>>()?;
     rest.is_empty().then_some(found)
 }
 
-fn decode_flow(rest: &mut &[u8]) -> Option<Arrived> {
+fn decode_flow(rest: &mut &[u8]) -> Option<Seen> {
     let [packets, payload, whole] = [u64_of(rest)?, u64_of(rest)?, u64_of(rest)?];
+    let [samples, report] = [u64_of(rest)?, u64_of(rest)?];
     // Each entry takes bytes, so that a length beyond them ends the reading soon.
     let list = |length: u64, bytes: u64, rest: &[u8]| (length <= rest.len() as u64 / bytes).then_some(length);
     let stamp = |rest: &mut &[u8]| {
         Some(Stamp { at: Time(u64_of(rest)?), tag: u64_of(rest)?, bytes: u16::from_le_bytes(take(rest)?) })
     };
     let packets = (0..list(packets, 18, rest)?).map(|_| stamp(rest)).collect::<Option<_>>()?;
-    let amount = |rest: &mut &[u8]| Some((Time(u64_of(rest)?), u32::from_le_bytes(take(rest)?)));
+    let amount = |rest: &mut &[u8]| Some((Time(u64_of(rest)?), u32_of(rest)?));
     let payload = (0..list(payload, 12, rest)?).map(|_| amount(rest)).collect::<Option<_>>()?;
     let stream = |rest: &mut &[u8]| Some((u64_of(rest)?, Time(u64_of(rest)?)));
     let whole = (0..list(whole, 16, rest)?).map(|_| stream(rest)).collect::<Option<_>>()?;
-    Some(Arrived { packets, payload, whole })
+    let sample = |rest: &mut &[u8]| {
+        Some(Sample { at: Time(u64_of(rest)?), rtt_us: u32_of(rest)?, retransmitted: u32_of(rest)? })
+    };
+    let samples = (0..list(samples, 16, rest)?).map(|_| sample(rest)).collect::<Option<_>>()?;
+    let (report, others) = rest.split_at_checked(usize::try_from(report).ok()?)?;
+    let report = report.to_vec();
+    *rest = others;
+    Some(Seen { packets, payload, whole, samples, report })
 }
 
 fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     let (first, others) = rest.split_first_chunk()?;
     *rest = others;
     Some(*first)
+}
+
+fn u32_of(rest: &mut &[u8]) -> Option<u32> {
+    take(rest).map(u32::from_le_bytes)
 }
 
 fn u64_of(rest: &mut &[u8]) -> Option<u64> {
@@ -140,22 +176,29 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn arrived() -> impl Strategy<Value = Arrived> {
+    fn seen() -> impl Strategy<Value = Seen> {
         let stamp =
             (any::<u64>(), any::<u64>(), any::<u16>()).prop_map(|(at, tag, bytes)| Stamp { at: Time(at), tag, bytes });
         let payload = (any::<u64>(), any::<u32>()).prop_map(|(at, bytes)| (Time(at), bytes));
         let whole = (any::<u64>(), any::<u64>()).prop_map(|(stream, at)| (stream, Time(at)));
+        let sample = (any::<u64>(), any::<u32>(), any::<u32>()).prop_map(|(at, rtt_us, retransmitted)| Sample {
+            at: Time(at),
+            rtt_us,
+            retransmitted,
+        });
         let lists = (
             prop::collection::vec(stamp, 0..9),
             prop::collection::vec(payload, 0..9),
             prop::collection::vec(whole, 0..9),
+            prop::collection::vec(sample, 0..9),
+            prop::collection::vec(any::<u8>(), 0..9),
         );
-        lists.prop_map(|(packets, payload, whole)| Arrived { packets, payload, whole })
+        lists.prop_map(|(packets, payload, whole, samples, report)| Seen { packets, payload, whole, samples, report })
     }
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(flows in prop::collection::vec(arrived(), 0..5)) {
+        fn what_is_written_is_read(flows in prop::collection::vec(seen(), 0..5)) {
             let bytes = encode(&flows);
             prop_assert_eq!(decode(&bytes, flows.len() + 1), None);
             prop_assert_eq!(decode(&bytes, flows.len()), Some(flows));
@@ -171,7 +214,7 @@ mod tests {
     fn the_first_of_two_copies_counts() {
         let stamp = |at, payload: &[u8]| Stamp::new(Time(at), payload);
         let packets = vec![stamp(5, b"xx12345678"), stamp(7, b"yy12345678"), stamp(6, b"short")];
-        let found = Arrived { packets, ..Arrived::default() }.by_tag();
+        let found = Seen { packets, ..Seen::default() }.by_tag();
         assert_eq!(found[&u64::from_le_bytes(*b"12345678")], Time(5));
         assert_eq!((found.len(), found[&0]), (2, Time(6)));
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ccarena_cc::{Config, Controller, Decider, Dur, Feedback, Interface, Policies, Signal};
+use ccarena_cc::{Config, Controller, Decider, Dur, Feedback, Interface, Policies, Signal, Time};
 use ccarena_link::live::programs;
 use ccarena_net::scenario::{AckPolicy, Flow, Foreign, Own};
 use ccarena_net::{Ecn, Scenario};
@@ -23,9 +23,11 @@ const SHORTEST_ACK_DELAY: Dur = Dur::from_millis(1);
 pub struct Request {
     /// The scenario.
     pub scenario: Scenario,
+    /// The document that it was read from.
+    pub document: Value,
     /// The run is valid while the p99 of the emulator's lateness is within this.
     pub lateness_bound: Dur,
-    /// The machine with the receivers; none if the emulator carries the run.
+    /// The machine at the other end; none if the emulator carries the run.
     pub remote: Option<Remote>,
 }
 
@@ -37,6 +39,9 @@ pub struct Remote {
     pub address: String,
     /// Secret that both ends hold.
     pub token: Token,
+    /// Flag that the other machine sends, and this one receives.
+    #[serde(default)]
+    pub reverse: bool,
 }
 
 impl Request {
@@ -59,7 +64,7 @@ impl Request {
         let remote = get("remote").map(Remote::deserialize).transpose();
         let remote = remote.map_err(|e| fault(format!("remote: {e}")))?;
         let lateness_bound = Dur::from_secs_f64(bound_ms / 1e3);
-        Ok(Self { scenario: Scenario::from_json(scenario)?, lateness_bound, remote })
+        Ok(Self { scenario: Scenario::from_json(scenario)?, document: scenario.clone(), lateness_bound, remote })
     }
 }
 
@@ -90,7 +95,7 @@ impl Plan {
         keeps_reports: bool,
     ) -> Result<Driver, RunError> {
         let (controller, decider) = self.build(index, flow, policies)?;
-        Ok(Driver { controller, decider, settings: flow.settings(), keeps_reports })
+        Ok(Driver { controller, decider, settings: flow.settings(), keeps_reports, from: Time::ZERO })
     }
 
     fn build(

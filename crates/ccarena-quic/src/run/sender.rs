@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use ccarena_cc::Time;
+use ccarena_cc::{Dur, Time};
 use ccarena_net::Scenario;
 use ccarena_net::apps::{self, Needs, Offer, Outcome, Source, View};
 use noq_proto::{Dir, Event, StreamEvent, StreamId};
@@ -73,6 +73,14 @@ impl Sender {
             next: stop,
             sent: Sent::default(),
         }
+    }
+
+    /// The same for a run whose time zero is at `zero` of the host's clock.
+    #[must_use]
+    pub fn after(mut self, zero: Time) -> Self {
+        let later = |time: Time| if time == Time::NEVER { time } else { time + Dur(zero.0) };
+        (self.start, self.stop, self.next) = (later(self.start), later(self.stop), later(self.next));
+        self
     }
 
     /// Returns its results.
