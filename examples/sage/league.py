@@ -20,6 +20,7 @@ from ccarena.eval.measure.packet_log import PacketLog
 from ccarena.eval.measure.queueing import one_way_delay_ms
 from ccarena.eval.measure.signal_delay import sage_score
 from ccarena.scenarios.backends import execute
+from ccarena.scenarios.entrants import parse
 
 RATES, DELAYS = (12, 24, 48, 96, 192), (5, 10, 20, 40, 80)
 SETUP_S, JUMP_S, LATER_S, MARGIN = 10, 17, 5, 0.1
@@ -60,7 +61,7 @@ def throughput_mbps(log, from_s, to_s):
 
 def alone(entrant, link):
     """Returns the score in each piece."""
-    log = log_of(scenario(*link, [{"scheme": entrant}], ALONE[-1][1]))
+    log = log_of(scenario(*link, [entrant.as_flow()], ALONE[-1][1]))
     for piece in ALONE:
         own = log.left_within(*piece)
         yield sage_score(throughput_mbps(own, *piece), one_way_delay_ms(own, link[2]).mean()) if len(own) else 0.0
@@ -68,7 +69,7 @@ def alone(entrant, link):
 
 def beside(entrant, link):
     """Returns the throughput in each piece, in fair shares."""
-    flows = [{"scheme": "cubic", "name": "first"}, {"scheme": entrant, "name": "later", "start_s": LATER_S}]
+    flows = [{"scheme": "cubic", "name": "first"}, entrant.as_flow(name="later", start_s=LATER_S)]
     log = log_of(scenario(*link, flows, BESIDE[-1][1]))
     for piece in BESIDE:
         yield throughput_mbps(log.left_within(*piece), *piece) / (link[0] / 2)
@@ -98,7 +99,7 @@ def play(entrants, games=None, seed=1):
         chosen = every if games is None else random.Random(seed).sample(every, min(games, len(every)))
         won, count = dict.fromkeys(entrants, 0), 0
         for link in chosen:
-            for piece in zip(*(run(entrant, link) for entrant in entrants), strict=True):
+            for piece in zip(*(run(parse(entrant), link) for entrant in entrants), strict=True):
                 count += 1
                 for name in winners(dict(zip(entrants, piece, strict=True))):
                     won[name] += 1
@@ -108,7 +109,7 @@ def play(entrants, games=None, seed=1):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("entrants", nargs="+", help="schemes, or policies")
+    parser.add_argument("entrants", nargs="+", help="entrants: schemes, policies, runs (docs/entrants.md)")
     parser.add_argument("--games", type=int, help="links of each league (all)")
     parser.add_argument("--seed", type=int, default=1, help="which links are drawn (1)")
     given = parser.parse_args()
