@@ -1,4 +1,4 @@
-//! The few requests of rtnetlink (rtnetlink(7)) that set up interfaces, addresses and routes.
+//! Netlink sockets, and the few requests of rtnetlink (rtnetlink(7)) that set up interfaces, addresses and routes.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -41,10 +41,11 @@ pub fn index(name: &str) -> Result<u32, LinkError> {
 }
 
 /// A request under construction: header, a fixed body, attributes.
-struct Request(Vec<u8>);
+pub struct Request(Vec<u8>);
 
 impl Request {
-    fn new(kind: u16, flags: u16, body: &[u8]) -> Self {
+    /// A request of `kind` with a fixed `body`.
+    pub fn new(kind: u16, flags: u16, body: &[u8]) -> Self {
         let flags = flags | (libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16;
         let mut bytes = vec![0; HEADER_BYTES];
         bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
@@ -68,27 +69,49 @@ impl Request {
         }
     }
 
-    fn finish(mut self) -> Vec<u8> {
-        let length = (self.0.len() as u32).to_ne_bytes();
-        self.0[..4].copy_from_slice(&length);
-        self.0
+    fn finish(&self) -> Vec<u8> {
+        let mut bytes = self.0.clone();
+        let length = (bytes.len() as u32).to_ne_bytes();
+        bytes[..4].copy_from_slice(&length);
+        bytes
     }
 }
 
-/// A routing socket of one network namespace.
+/// A netlink socket of one network namespace.
 pub struct Socket(File);
 
 impl Socket {
-    /// Opens one in the calling thread's namespace.
+    /// Opens a routing socket in the calling thread's namespace.
     pub fn open() -> Result<Self, LinkError> {
+        Self::of(libc::NETLINK_ROUTE)
+    }
+
+    /// Opens one of `protocol` in the calling thread's namespace.
+    pub fn of(protocol: libc::c_int) -> Result<Self, LinkError> {
         #[allow(unsafe_code, reason = "the standard library has no netlink sockets")]
         // SAFETY: the call takes numbers; what it returns is a new descriptor that nobody else owns, or an error.
         unsafe {
-            let fd: RawFd = libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE);
+            let fd: RawFd = libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol);
             if fd < 0 {
                 return Err(LinkError::last("cannot open a netlink socket"));
             }
             Ok(Self(File::from_raw_fd(fd)))
+        }
+    }
+
+    /// Calls `take` with the body of each answer to `request`, which asks for a list.
+    pub fn list(&mut self, request: &Request, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+        self.0.write_all(&request.finish())?;
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            let length = self.0.read(&mut buffer)?;
+            for (kind, body) in messages(&buffer[..length]) {
+                match i32::from(kind) {
+                    libc::NLMSG_DONE => return Ok(()),
+                    libc::NLMSG_ERROR => return Err(io::Error::other("the kernel refuses")),
+                    _ => take(body),
+                }
+            }
         }
     }
 
@@ -154,26 +177,14 @@ impl Socket {
 
     /// Every IPv4 route of the calling thread's namespace, in all tables.
     pub fn routes(&mut self) -> Result<Vec<Route>, LinkError> {
-        let failed = |e| LinkError::of("cannot list routes", e);
         let request = Request::new(
             libc::RTM_GETROUTE,
             libc::NLM_F_DUMP as u16,
             &[libc::AF_INET as u8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
         );
-        self.0.write_all(&request.finish()).map_err(failed)?;
-        let (mut routes, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
-        loop {
-            let length = self.0.read(&mut buffer).map_err(failed)?;
-            let mut rest = &buffer[..length];
-            while let Some((kind, body, after)) = message(rest) {
-                match i32::from(kind) {
-                    libc::NLMSG_DONE => return Ok(routes),
-                    libc::NLMSG_ERROR => return Err(failed(io::Error::other("the kernel refuses"))),
-                    _ => routes.extend(Route::read(body)),
-                }
-                rest = after;
-            }
-        }
+        let mut routes = Vec::new();
+        let listed = self.list(&request, |body| routes.extend(Route::read(body)));
+        listed.map_err(|e| LinkError::of("cannot list routes", e)).map(|()| routes)
     }
 
     fn route(&mut self, block: IpAddr, bits: u8, via: Via, windows: InitialWindows) -> Result<(), LinkError> {
@@ -235,6 +246,26 @@ fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     Some((kind, body, bytes.get(length.next_multiple_of(4)..).unwrap_or_default()))
 }
 
+/// Kinds and bodies of `bytes`' messages.
+pub fn messages(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let (kind, body, rest) = message(bytes)?;
+        bytes = rest;
+        Some((kind, body))
+    })
+}
+
+/// Kinds and values of `bytes`' attributes (struct rtattr).
+pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let head = bytes.get(..4)?;
+        let (length, kind) = (u16::from_ne_bytes([head[0], head[1]]) as usize, u16::from_ne_bytes([head[2], head[3]]));
+        let value = bytes.get(4..length)?;
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, value))
+    })
+}
+
 /// A route that there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
@@ -255,17 +286,12 @@ impl Route {
             table: table.into(),
             refuses: kind == libc::RTN_UNREACHABLE,
         };
-        let mut rest = body.get(12..)?;
-        while let Some(head) = rest.get(..4) {
-            let (length, kind) =
-                (u16::from_ne_bytes([head[0], head[1]]) as usize, u16::from_ne_bytes([head[2], head[3]]));
-            let value: Option<[u8; 4]> = rest.get(4..length).and_then(|value| value.try_into().ok());
-            match (kind, value) {
-                (libc::RTA_DST, Some(value)) => route.destination.0 = value.into(),
-                (libc::RTA_TABLE, Some(value)) => route.table = u32::from_ne_bytes(value),
+        for (kind, value) in attributes(body.get(12..)?) {
+            match (kind, value.try_into()) {
+                (libc::RTA_DST, Ok(value)) => route.destination.0 = <[u8; 4]>::into(value),
+                (libc::RTA_TABLE, Ok(value)) => route.table = u32::from_ne_bytes(value),
                 _ => {}
             }
-            rest = rest.get(length.max(4).next_multiple_of(4)..).unwrap_or_default();
         }
         Some(route)
     }

@@ -200,6 +200,36 @@ def test_buffers_are_as_large_as_the_links_need(shell: Shell, program: str, tmp_
         assert told == (inner[0] == program), done.stderr
 
 
+def test_a_connection_that_its_buffer_bounds_is_named(program: str, tmp_path: Path) -> None:
+    """60 ms at 240 Mbit/s take 2.7 MB of the sender, which has 0.5 MB until the shell enlarges it."""
+    if os.geteuid() != 0 or shutil.which("iperf3") is None:
+        pytest.skip(
+            "SKIPPED, connections that buffers bound are not tested: needs root and iperf3 (apt install iperf3)"
+        )
+    (tmp_path / "fast").write_text("1\n" * 20)
+    small = "sysctl -qw net.ipv4.tcp_wmem='4096 16384 500000'; \"$@\"; sysctl -n net.ipv4.tcp_wmem"
+    queues = [f"--{way}link-queue{of}" for way in ("up", "down") for of in ("=droptail", "-args=packets=1500")]
+    line = ["unshare", "--net", "sh", "-c", small, "sh", program, "delay", "30", program, "link", "fast", "fast",
+            *queues, "--far-command=iperf3 -s -1 -p 5299 >/dev/null", "--summary=summary.json"]  # fmt: skip
+    client = ["--", "sh", "-c", "iperf3 -R -C cubic -t 2 -c $MAHIMAHI_BASE -p 5299 >/dev/null"]
+    delivered = []
+    for option in ([], ["--enlarge-buffers"]):
+        done = subprocess.run([*line, *option, *client], capture_output=True, text=True, timeout=60, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        # Afterwards, the machine has what it had.
+        assert done.stdout.split() == ["4096", "16384", "500000"]
+        summary = json.loads((tmp_path / "summary.json").read_text())
+        delivered.append(summary["links"][1]["delivered_bytes"])
+        said = re.search(
+            r"limited by the sender's buffer in at least \d+ % of its time; --enlarge-buffers", done.stderr
+        )
+        assert bool(said) == (not option), done.stderr
+        limited = summary["limited_connections"]
+        assert [each["limited_by"] for each in limited] == ([] if option else ["sender's buffer"]), limited
+        assert all(each["rate_mbps"] < 100 and each["from"].endswith(":5299") for each in limited), limited
+    assert delivered[1] > 2 * delivered[0]
+
+
 def test_the_status_is_the_commands(shell: Shell) -> None:
     assert shell("delay", 1, "sh", "-c", "exit 7").returncode == 7
     assert shell("delay", 1, "sh", "-c", "kill -KILL $$").returncode == 137

@@ -5,9 +5,10 @@
 //! shell inside takes a part of that block, so that every answer is routed at every level. The routes of a namespace
 //! show whether it is the inside of a shell, and its block: the block is unreachable there except for routed parts.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use super::ShellError;
+use crate::ipv6;
 use crate::netlink::{self, Route};
 
 const SPACE: Block = Block { base: 0x6440_0000, bits: 10 };
@@ -53,6 +54,15 @@ impl Block {
     /// Returns the parts that a shell inside can take: not the part with the two ends.
     fn inside(self) -> impl Iterator<Item = Self> {
         self.parts((self.bits + LEVEL_BITS).min(LAST_BITS)).skip(1)
+    }
+
+    /// Returns whether `address`, or the one that it stands beside, is of the block.
+    pub fn has(self, address: IpAddr) -> bool {
+        let address = match address {
+            IpAddr::V4(address) => Some(address),
+            IpAddr::V6(address) => ipv6::stands_beside(&address.octets()),
+        };
+        address.is_some_and(|address| self.contains(Self { base: address.into(), bits: 32 }))
     }
 
     fn contains(self, other: Self) -> bool {

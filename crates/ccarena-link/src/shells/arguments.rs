@@ -58,6 +58,11 @@ impl Request {
         self.options.iter().any(|options| options.verbose)
     }
 
+    /// Returns whether a shell asks for larger buffers of the machine.
+    pub fn enlarges_buffers(&self) -> bool {
+        self.options.iter().any(|options| options.enlarges_buffers)
+    }
+
     /// Path of the socket through which the links are changed: only a scenario's have names.
     pub fn control(&self) -> Option<&Path> {
         self.options.iter().find_map(|options| options.control.as_deref())
@@ -136,6 +141,8 @@ pub struct Options {
     pub summary: Option<PathBuf>,
     /// Path of the socket through which the links are changed.
     pub control: Option<PathBuf>,
+    /// The machine's own buffers are enlarged while the shell runs.
+    pub enlarges_buffers: bool,
     /// Seed of random losses; drawn if none.
     pub seed: Option<u64>,
     /// Packets pass as mahimahi's shells let them: when the process wakes, which sleeps in whole milliseconds.
@@ -178,6 +185,10 @@ const COMMON: &[Spec] = &[
 /// Options of shells that draw at random.
 const SEED: &[Spec] = &[("seed", true, "NUMBER that what is random comes from (default: another each time)")];
 
+/// Option of shells whose far end may be the machine itself.
+const MACHINE: &[Spec] =
+    &[("enlarge-buffers", false, "enlarge this machine's TCP buffers to what the links need, until the end")];
+
 /// Option of scenarios, whose links have names.
 const CONTROL: &[Spec] =
     &[("control", true, "PATH of a socket through which rates, delays and losses are changed as the run goes on")];
@@ -207,28 +218,28 @@ const FORMS: &[Form] = &[
         name: "link",
         positions: &["UPLINK-TRACE", "DOWNLINK-TRACE"],
         own: LINK,
-        common: &[conditions::OF_ALL, conditions::OF_ONE, SEED, TIMING, COMMON],
+        common: &[conditions::OF_ALL, conditions::OF_ONE, SEED, TIMING, MACHINE, COMMON],
         summary: "a link that serves by mahimahi traces",
     },
     Form {
         name: "delay",
         positions: &["MS"],
         own: &[],
-        common: &[conditions::OF_ALL, conditions::OF_ONE, SEED, TIMING, COMMON],
+        common: &[conditions::OF_ALL, conditions::OF_ONE, SEED, TIMING, MACHINE, COMMON],
         summary: "a delay each way",
     },
     Form {
         name: "loss",
         positions: &["uplink|downlink", "RATE"],
         own: &[],
-        common: &[conditions::OF_ALL, SEED, COMMON],
+        common: &[conditions::OF_ALL, SEED, MACHINE, COMMON],
         summary: "random loss one way, with a probability RATE from 0 to 1",
     },
     Form {
         name: "onoff",
         positions: &["uplink|downlink", "MEAN-ON-TIME", "MEAN-OFF-TIME"],
         own: &[],
-        common: &[conditions::OF_ALL, SEED, COMMON],
+        common: &[conditions::OF_ALL, SEED, MACHINE, COMMON],
         summary: "a link that is on and off for random times, means in seconds",
     },
     Form {
@@ -316,6 +327,7 @@ fn request(form: &Form, line: Line) -> Result<Request, String> {
         },
         summary: line.path("summary"),
         control: line.path("control"),
+        enlarges_buffers: line.has("enlarge-buffers"),
         seed: line.number("seed", "a whole number")?,
         memory_bytes: match line.number::<usize>("queue-memory-mb", "a whole number from 1")? {
             None => None,

@@ -8,10 +8,11 @@ use std::fs;
 
 use ccarena_cc::types::{Dur, Rate};
 use ccarena_net::Scenario;
-use ccarena_net::scenario::Link as LinkSpec;
+use ccarena_net::scenario::{Flow, Link as LinkSpec};
 
 use super::ends::Ends;
 use crate::emulator::Extremes;
+use crate::error::LinkError;
 use crate::namespace::Namespace;
 use crate::network::{End, Network};
 
@@ -84,21 +85,25 @@ impl Need {
         }
     }
 
-    /// Enlarges the buffers at the `ends` that a shell made. Returns the complaint about an end that is the machine's own.
-    pub fn enlarge_ends(self, ends: &Ends) -> Option<String> {
-        let outside = ends.outer.run(|| SETTINGS.map(|(key, ..)| values(key).map_or(u64::MAX, |v| v[2]))).ok()?;
+    /// Enlarges the buffers at the `ends` that a shell made. The settings of an end that is the machine's own change only
+    /// if `machine` asks for it, until what is returned goes; else there is a complaint if they are too small.
+    pub fn enlarge_ends(self, ends: &Ends, machine: bool) -> (Option<Enlarged>, Option<String>) {
+        let most = || ends.outer.run(|| SETTINGS.map(|(key, ..)| values(key).map_or(u64::MAX, |v| v[2])));
+        let Ok(outside) = most() else { return (None, None) };
         // A command in this shell crosses the links of the enclosing ones, too, and needs their buffers.
         let around = if ends.nested { outside.into_iter().min().unwrap_or(0) } else { 0 };
         enlarge(&ends.inner, self.buffer_bytes().max(around));
         if ends.private || ends.nested {
             enlarge(&ends.outer, self.buffer_bytes());
-            return None;
+            return (None, None);
         }
-        self.complaint(outside)
+        let enlarged = machine.then(|| Enlarged::new(&ends.outer, self.buffer_bytes()).ok()).flatten();
+        (enlarged, self.complaint(most().unwrap_or(outside), machine))
     }
 
-    /// Returns what to say of a machine whose own sockets buffer up to `most` bytes, if that is too little.
-    fn complaint(self, most: [u64; 2]) -> Option<String> {
+    /// Returns what to say of a machine whose own sockets buffer up to `most` bytes, if that is too little. `machine` has asked
+    /// for larger ones, in vain.
+    fn complaint(self, most: [u64; 2], machine: bool) -> Option<String> {
         let rate = self.rate?;
         let bdp = rate.bytes_in(self.rtt).0 as f64;
         let short: Vec<_> = SETTINGS.iter().zip(most).filter(|((.., each), most)| bdp * each > *most as f64).collect();
@@ -112,14 +117,57 @@ impl Need {
         (!short.is_empty()).then(|| {
             format!(
                 "one TCP flow {} this machine may be slower than the links: {:.0} Mbit/s over {:.0} ms take a buffer of {}. \
-                 Enlarge it: sysctl -w {}",
+                 {}: sysctl -w {}",
                 ways.join(" or "),
                 rate.as_mbps(),
                 self.rtt.as_millis_f64(),
                 figures.join(", "),
+                if machine { "They cannot be enlarged from here" } else { "Add --enlarge-buffers, or" },
                 remedies.join(" "),
             )
         })
+    }
+}
+
+/// The fastest that links of `scenario` become in each direction: from the near end, and from the far end. None where
+/// they serve at once.
+pub fn fastest(scenario: &Scenario, extremes: &[Extremes]) -> [Option<Rate>; 2] {
+    let slowest = |path: &[usize]| path.iter().map(|&l| extremes[l].rate).min().filter(|rate| *rate < AT_ONCE);
+    let of_flows = |path: fn(&Flow) -> &[usize]| scenario.flows.iter().map(|f| slowest(path(f))).max().flatten();
+    [of_flows(|flow| &flow.path), of_flows(|flow| &flow.return_path)]
+}
+
+/// The machine's own buffers, larger than before until this goes.
+#[derive(Debug)]
+pub struct Enlarged {
+    namespace: Namespace,
+    /// Settings, their values before, and their values now.
+    changed: Vec<(&'static str, [u64; 3], [u64; 3])>,
+}
+
+impl Enlarged {
+    fn new(namespace: &Namespace, bytes: u64) -> Result<Self, LinkError> {
+        Ok(Self { namespace: namespace.try_clone()?, changed: enlarge(namespace, bytes) })
+    }
+
+    /// Returns what to say of them; none if they were large enough.
+    pub fn notice(&self) -> Option<String> {
+        let figure = |(key, before, now): &(&str, [u64; 3], [u64; 3])| {
+            format!("{key} from {:.1} to {:.1} MB", before[2] as f64 / 1e6, now[2] as f64 / 1e6)
+        };
+        let figures: Vec<String> = self.changed.iter().map(figure).collect();
+        (!figures.is_empty()).then(|| format!("enlarged this machine's {} until the end", figures.join(" and ")))
+    }
+}
+
+impl Drop for Enlarged {
+    fn drop(&mut self) {
+        for &(key, before, now) in &self.changed {
+            // What somebody else has set meanwhile stays.
+            if matches!(self.namespace.run(|| values(key)), Ok(Some(found)) if found == now) {
+                let _ = self.namespace.sysctl(key, &before.map(|v| v.to_string()).join(" "));
+            }
+        }
     }
 }
 
@@ -130,15 +178,18 @@ fn values(key: &str) -> Option<[u64; 3]> {
     values?.try_into().ok()
 }
 
-/// Lets buffers in `namespace` grow to `bytes` at least; where /proc/sys may not be written, they stay.
-fn enlarge(namespace: &Namespace, bytes: u64) {
+/// Lets buffers in `namespace` grow to `bytes` at least; where /proc/sys may not be written, they stay. Returns the
+/// settings that changed, with their values before and now.
+fn enlarge(namespace: &Namespace, bytes: u64) -> Vec<(&'static str, [u64; 3], [u64; 3])> {
+    let mut changed = Vec::new();
     for (key, ..) in SETTINGS {
-        if let Ok(Some([least, first, most])) = namespace.run(|| values(key)) {
-            if most < bytes {
-                let _ = namespace.sysctl(key, &format!("{least} {first} {bytes}"));
-            }
+        let Ok(Some(before)) = namespace.run(|| values(key)) else { continue };
+        let now = [before[0], before[1], bytes];
+        if before[2] < bytes && namespace.sysctl(key, &now.map(|v| v.to_string()).join(" ")).is_ok() {
+            changed.push((key, before, now));
         }
     }
+    changed
 }
 
 #[cfg(test)]
@@ -169,15 +220,19 @@ mod tests {
     #[test]
     fn a_machine_with_small_buffers_is_told_which() {
         let need = need(r#"{"type": "infinite"}"#, 1000.0);
-        assert_eq!(need.complaint([12_500_000, 9_375_000]), None);
-        let said = need.complaint([6_291_456, 33_554_432]).unwrap();
+        assert_eq!(need.complaint([12_500_000, 9_375_000], false), None);
+        let said = need.complaint([6_291_456, 33_554_432], false).unwrap();
         assert!(said.starts_with("one TCP flow to this machine may be slower"), "{said}");
         assert!(
             said.contains("1000 Mbit/s over 50 ms take a buffer of 12.5 MB, and net.ipv4.tcp_rmem is 6.3 MB"),
             "{said}"
         );
-        assert!(said.ends_with("sysctl -w net.ipv4.tcp_rmem=\"4096 131072 25000000\""), "{said}");
-        assert!(need.complaint([0, 0]).unwrap().contains("to or from this machine"));
-        assert_eq!(Need { rate: None, ..need }.complaint([0, 0]), None);
+        assert!(
+            said.ends_with("Add --enlarge-buffers, or: sysctl -w net.ipv4.tcp_rmem=\"4096 131072 25000000\""),
+            "{said}"
+        );
+        assert!(need.complaint([0, 0], true).unwrap().contains("They cannot be enlarged from here: sysctl"));
+        assert!(need.complaint([0, 0], false).unwrap().contains("to or from this machine"));
+        assert_eq!(Need { rate: None, ..need }.complaint([0, 0], false), None);
     }
 }

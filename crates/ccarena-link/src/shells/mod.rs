@@ -6,6 +6,7 @@
 mod address;
 mod arguments;
 mod buffers;
+mod connections;
 mod control;
 mod ends;
 mod keeper;

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use super::arguments::{Direction, OnOff, Shell};
+use super::connections::Watch;
 use super::ends::Ends;
 use super::nat::{Translation, Version};
 use super::{BASE, BASE6, PREFIX, RECEIVER, RECEIVER6, SENDER, SENDER6, ShellError, say};
@@ -106,6 +107,25 @@ impl Place {
             }
             Devices::Network(network) => network.all_overruns(),
         }
+    }
+
+    /// Returns whether the far end is the machine's own namespace.
+    pub fn is_far_here(&self) -> bool {
+        matches!(&self.devices, Devices::Ends(ends) if !ends.private && !ends.nested)
+    }
+
+    /// Watches the connections across the links, at the near end and at the far end.
+    ///
+    /// # Errors
+    /// If the kernel does not tell of sockets.
+    pub fn watch(&self) -> Result<[Watch; 2], LinkError> {
+        let block = match &self.devices {
+            Devices::Ends(ends) if self.is_far_here() => Some(ends.block),
+            _ => None,
+        };
+        let near = Watch::begin(self.near(), |peer| !peer.is_loopback())?;
+        let far = Watch::begin(self.far(), move |peer| block.map_or(!peer.is_loopback(), |block| block.has(peer)))?;
+        Ok([near, far])
     }
 
     /// [`PREFIX`] of a command here, and what makes bash show it, as mahimahi does.

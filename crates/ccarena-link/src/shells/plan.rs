@@ -14,13 +14,13 @@ use ccarena_net::{Link, Scenario, ServiceSpec, Trace, TraceError, trace};
 
 use super::arguments::conditions::{Traces, at_once};
 use super::arguments::{Direction, LinkWay, OnOff, Request, Shell};
-use super::buffers::Need;
+use super::buffers::{Enlarged, Need};
 use super::ends::Ends;
 use super::log::{self, Head, Log, Writing};
 use super::place::{self, Devices, Place};
 use super::{PREFIX, ShellError, queue, say};
 use crate::clock;
-use crate::emulator::{Chain, Emulator, Running};
+use crate::emulator::{Chain, Running};
 use crate::error::LinkError;
 
 /// Times that mahimahi's link and delay sleep between looks at their queues, and their excess. They call poll(2) in
@@ -82,6 +82,8 @@ pub struct Links {
     pub logs: Vec<Writing>,
     /// Time at which the trace is over, on the machine's clock.
     pub ends_ns: Option<u64>,
+    /// The machine's own buffers, if they were enlarged.
+    pub enlarged: Option<Enlarged>,
 }
 
 impl<'a> Plan<'a> {
@@ -174,21 +176,21 @@ impl<'a> Plan<'a> {
     ///
     /// # Errors
     /// If the machine does not allow it.
-    pub fn start(self, place: &Place, line: &str, emulator: Emulator) -> Result<Links, ShellError> {
+    pub fn start(self, place: &Place, line: &str, request: &Request) -> Result<Links, ShellError> {
         match &place.devices {
-            Devices::Ends(ends) => self.start_between(ends, &place.prefix, line, emulator),
+            Devices::Ends(ends) => self.start_between(ends, &place.prefix, line, request),
             Devices::Network(network) => {
-                let running = emulator.start(&self.scenario, trace::load, network)?;
+                let running = request.emulator().start(&self.scenario, trace::load, network)?;
                 if let Some(need) = Need::of(&self.scenario, running.extremes(), Dur::ZERO) {
                     need.enlarge_network(network);
                 }
                 let Self { scenario, of_shell, .. } = self;
-                Ok(Links { scenario, of_shell, running, logs: Vec::new(), ends_ns: None })
+                Ok(Links { scenario, of_shell, running, logs: Vec::new(), ends_ns: None, enlarged: None })
             }
         }
     }
 
-    fn start_between(mut self, ends: &Ends, prefix: &str, line: &str, emulator: Emulator) -> Result<Links, ShellError> {
+    fn start_between(mut self, ends: &Ends, prefix: &str, line: &str, request: &Request) -> Result<Links, ShellError> {
         let mut chains = [Chain::default(), Chain::default()];
         for (chain, way) in chains.iter_mut().zip(&self.ways) {
             chain.delay = way.delay;
@@ -206,10 +208,11 @@ impl<'a> Plan<'a> {
         }
         let [up, down] = chains;
         let before = up.delay + down.delay;
-        let running = emulator.over(up, down, &ends.near, &ends.far)?;
+        let running = request.emulator().over(up, down, &ends.near, &ends.far)?;
         let need = Need::of(&self.scenario, running.extremes(), before);
-        if let Some(complaint) = need.and_then(|need| need.enlarge_ends(ends)) {
-            say(format_args!("{prefix}{complaint}"));
+        let (enlarged, complaint) = need.map(|n| n.enlarge_ends(ends, request.enlarges_buffers())).unwrap_or_default();
+        for text in enlarged.as_ref().and_then(Enlarged::notice).into_iter().chain(complaint) {
+            say(format_args!("{prefix}{text}"));
         }
         let zero_ns = running.zero();
         let mut logs = Vec::new();
@@ -227,7 +230,7 @@ impl<'a> Plan<'a> {
         }
         let passes = self.traced.iter().filter(|t| t.once).map(|t| u64::from(t.trace.duration_ms()) * 1_000_000);
         let ends_ns = passes.min().map(|ns| zero_ns + ns);
-        Ok(Links { scenario: self.scenario, of_shell: self.of_shell, running, logs, ends_ns })
+        Ok(Links { scenario: self.scenario, of_shell: self.of_shell, running, logs, ends_ns, enlarged })
     }
 
     /// Returns the number of flows.

@@ -12,13 +12,15 @@ use std::time::Duration;
 use ccarena_cc::types::Dur;
 
 use super::arguments::{Request, Shell};
+use super::buffers;
+use super::connections::{Connection, Watch};
 use super::control::{Control, Door};
 use super::keeper;
 use super::log::Writing;
 use super::place::{self, Place};
 use super::plan::{Links, Plan};
 use super::signals::{self, POLITE, Signals};
-use super::summary::{About, Summary};
+use super::summary::{About, HeldBack, Summary};
 use super::{BASE6, ShellError, say};
 use crate::clock;
 use crate::error::LinkError;
@@ -49,16 +51,18 @@ pub fn run(request: &Request, line: &[OsString]) -> Result<u8, ShellError> {
     let seeds = plan.seeds().to_vec();
     let serves = request.far_commands().next().is_some();
     let place = Place::new(&request.shells, plan.flows(), serves, request.verbose())?;
+    let watches = place.watch();
     let far = request.far_commands().map(|text| start_far(&place, text)).collect::<Result<Vec<_>, _>>()?;
     // The clock of a trace starts with the command, or as nearly as can be.
-    let links = plan.start(&place, &quoted(line), request.emulator())?;
+    let links = plan.start(&place, &quoted(line), request)?;
     let control = door.map(|door| door.serve(links.scenario.clone(), links.running.remote()?)).transpose()?;
     let child = spawn(&place, place.near(), &command)?;
     let status = wait(&signals, child, links.ends_ns);
     for far in far {
         end(&signals, far);
     }
-    finish(links, control, place, request, &seeds, status)
+    let watches = watches.map(|watches| watches.map(Watch::end));
+    finish(links, control, place, watches.ok(), request, &seeds, status)
 }
 
 /// Becomes mahimahi's shell; returns why not.
@@ -150,6 +154,7 @@ fn finish(
     links: Links,
     control: Option<Control>,
     place: Place,
+    connections: Option<[Vec<Connection>; 2]>,
     request: &Request,
     seeds: &[u64],
     status: u8,
@@ -159,14 +164,18 @@ fn finish(
     let overruns = place.overruns()?;
     let (running, logs) = (links.running, links.logs);
     let (scenario, of_shell) = (links.scenario, links.of_shell);
+    drop(links.enlarged);
+    let fastest = buffers::fastest(&scenario, running.extremes());
     let outcome = running.stop()?;
     let logged = logs.into_iter().map(Writing::finish).filter(|whole| !whole).count() == 0;
-    let about = About { status, duration, overruns, bound: request.lateness_bound() };
+    let here = place.is_far_here() && !request.enlarges_buffers();
+    let held_back = connections.map(|ends| HeldBack::of(ends, fastest, here));
+    let about = About { status, duration, overruns, bound: request.lateness_bound(), held_back };
     let from = |shell: usize| {
         let prefix = request.shells.iter().skip(shell).map(place::prefix).collect();
         Summary::new(&outcome, (&scenario, &of_shell), (shell, prefix, seeds[shell]), &about)
     };
-    say(from(0).line());
+    from(0).lines().for_each(say);
     for (shell, options) in request.options.iter().enumerate() {
         if let Some(path) = &options.summary {
             from(shell).write(path, changed.clone())?;

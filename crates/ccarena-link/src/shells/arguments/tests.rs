@@ -126,6 +126,11 @@ fn what_all_shells_take() {
     assert_eq!(options.summary, Some("s.json".into()));
     assert_eq!((options.seed, options.verbose, options.mahimahi), (Some(7), true, None));
     assert!(good("delay", "5 --timing=mahimahi").options[0].wakes);
+    assert!(good("delay", "5 --enlarge-buffers").enlarges_buffers() && !good("delay", "5").enlarges_buffers());
+    assert!(
+        bad("emulate", "s.yaml --enlarge-buffers").contains("--enlarge-buffers"),
+        "both ends are the emulator's own"
+    );
     assert!(bad("delay", "5 --timing=mm").contains("expected exact or mahimahi"));
     assert!(bad("delay", "5 --emulator=mm").contains("expected ccarena or mahimahi"));
     assert!(bad("delay", "5 --lateness-bound=0").contains("above 0"));
