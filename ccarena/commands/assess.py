@@ -50,7 +50,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     )
     parser.add_argument(
         "--backend", choices=BACKENDS, default=SIM,
-        help="sim: the simulator; kernel, quic: on emulated links in real time, as root, also programs of others (sim)",
+        help="kernel, quic: on emulated links in real time, also programs of others; BPF needs root (sim: simulator)",
     )  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="one seed and fewer cases; the results say so")
     parser.add_argument("--seeds", type=int, metavar="N", help="repetitions of each run (3 to 5, as a question says)")

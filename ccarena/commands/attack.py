@@ -57,7 +57,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "--replay", type=Path, metavar="DIR", help="run the finds of an earlier attack, and say which of them hold"
     )
     parser.add_argument(
-        "--backend", choices=BACKENDS, default=SIM, help="where finds are replayed; kernel and quic as root (sim)"
+        "--backend", choices=BACKENDS, default=SIM, help="where finds are replayed; BPF needs root (sim)"
     )
     parser.add_argument("--workers", type=int, metavar="N", help="runs at once (all cores)")
     parser.add_argument("--out", type=folder, metavar="DIR", help="the attack's folder (runs/attack-ENTRANT)")

@@ -76,11 +76,9 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "--backend",
         choices=[name for name, each in BACKENDS.items() if each.records],
         default=SIM,
-        help="what to compare with recordings; kernel: Linux TCP over the emulated link, in real time, as root (sim)",
+        help="what to compare with recordings; kernel: Linux TCP over the emulated link, in real time (sim)",
     )
-    parser.add_argument(
-        "--live", action="store_true", help="run the scenarios on the kernel now, in real time, as root"
-    )
+    parser.add_argument("--live", action="store_true", help="run the scenarios on the kernel now, in real time")
     parser.add_argument(
         "--repeats", type=int, default=2, metavar="N", help="--live: runs of each scenario on the kernel (2)"
     )

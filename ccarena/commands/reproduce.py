@@ -80,7 +80,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         choices=BACKENDS,
         default=SIM,
         help="sim: the simulator; kernel, quic: suites with a section of that name, on Linux TCP or over QUIC on "
-        "emulated links, in real time and one run after the other, as root (sim)",
+        "emulated links, in real time and one run after the other; BPF needs root (sim)",
     )
     parser.add_argument("--quick", action="store_true", help="fewer seeds and shorter sweeps; the results say so")
     parser.add_argument(

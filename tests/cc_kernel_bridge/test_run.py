@@ -113,7 +113,7 @@ def test_a_failure_is_the_error_of_its_kind(program: Program, kind: str, error: 
 def test_a_program_that_dies_or_lies(
     program: Program, monkeypatch: pytest.MonkeyPatch, code: str, message: str
 ) -> None:
-    monkeypatch.setattr(real_time, "STOP_S", 0.2)
+    monkeypatch.setattr(real_time, "STOP_S", 1)
     program(code)
     with pytest.raises(RunnerError, match=message):
         run_scenario(SCENARIO)
@@ -122,7 +122,7 @@ def test_a_program_that_dies_or_lies(
 def test_silence_ends(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     program(says(wire.started()) + "time.sleep(600)")
     monkeypatch.setattr(real_time, "SILENCE_S", 0.0)
-    monkeypatch.setattr(real_time, "STOP_S", 0.2)
+    monkeypatch.setattr(real_time, "STOP_S", 1)
     begun_s = time.monotonic()
     runner = Runner({**SCENARIO, "duration_s": 0.2})
     with pytest.raises(RunnerError, match="was silent"):
@@ -142,7 +142,7 @@ def test_closing_ends_it_wherever_it_is(program: Program, monkeypatch: pytest.Mo
         with pytest.raises(RunnerError, match="was closed"):
             use()
     program("import signal\nsignal.signal(15, signal.SIG_IGN)\n" + says(wire.started()) + "time.sleep(600)")
-    monkeypatch.setattr(real_time, "STOP_S", 0.2)
+    monkeypatch.setattr(real_time, "STOP_S", 1)
     deaf = Runner(SCENARIO)
     deaf.close()
     assert gone(deaf.pid)

@@ -1,8 +1,8 @@
 //! TCP connections that their buffers hold back, as the kernel lists sockets (sock_diag(7)).
 //!
-//! The kernel counts how long a connection had data, and how long of that the sender's buffer or the receiver's window
-//! bounded it instead of the congestion window (`tcp_chrono_stats` in `net/ipv4/tcp_output.c`). The counts are of all its
-//! time, so that a look now and then is enough.
+//! The kernel counts how long a connection had data (`tcp_chrono_stats` in `net/ipv4/tcp_output.c`). It also counts how long
+//! the sender's buffer or the receiver's window bounded it instead of the congestion window. The counts are of all the
+//! connection's time, so that a look now and then is enough.
 
 use std::io;
 use std::mem::{offset_of, size_of};

@@ -71,7 +71,7 @@ fn check(scenario: &Scenario) -> Result<(), RunError> {
 /// Run that the server sends.
 #[derive(Debug)]
 pub struct Load {
-    /// Its scenario.
+    /// Scenario of the run.
     pub scenario: Scenario,
     /// Plan of each flow.
     pub plans: Vec<Plan>,

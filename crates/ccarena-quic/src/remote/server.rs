@@ -157,7 +157,7 @@ struct Leaving {
     run: String,
     flow: usize,
     end: Time,
-    /// Its application.
+    /// Application of the flow.
     sender: Sender,
     /// Flag that packets leave with the socket's code point.
     is_ecn_capable: bool,
