@@ -34,7 +34,7 @@ from ccarena.scenarios.entrants import find_policy
 NS_GOALS = {"acct": 10_000, "hyvar": 25_000}
 """Shipped policies that are measured in full, and what a decision of each may take in BPF."""
 NS_GOAL = 25_000
-"""What a decision of any other may take, and of any in a transfer."""
+"""Bound of a decision of every other policy, and of each in a transfer."""
 BPF_STATISTICS = Path("/proc/sys/kernel/bpf_stats_enabled")
 CONNECTIONS = 1000
 CONNECTION_BYTES = 1 << 18

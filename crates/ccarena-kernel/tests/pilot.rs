@@ -250,7 +250,7 @@ fn on(link: &Value, flows: &[Value]) -> Value {
     json!({"duration_s": 30, "seed": 3, "links": [link], "flows": flows})
 }
 
-/// What `pilot` is for, and what it meets.
+/// Links that `pilot` is for, and others that it meets.
 fn scenarios() -> Vec<(String, Value)> {
     let one = [flow(&json!({}))];
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-"""What an option does is seen by two commands: one with it, and one without."""
+"""Cases of options: two commands, one with the option and one without, show its effect."""
 
 from typing import NamedTuple
 

@@ -163,7 +163,7 @@ impl Enlarged {
 impl Drop for Enlarged {
     fn drop(&mut self) {
         for &(key, before, now) in &self.changed {
-            // What somebody else has set meanwhile stays.
+            // A value that somebody else has set meanwhile stays.
             if matches!(self.namespace.run(|| values(key)), Ok(Some(found)) if found == now) {
                 let _ = self.namespace.sysctl(key, &before.map(|v| v.to_string()).join(" "));
             }

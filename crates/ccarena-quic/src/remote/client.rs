@@ -119,7 +119,7 @@ fn receive(
 ) -> Result<(Vec<Flow>, Exchange), RunError> {
     let traffic = Traffic::start(opener.receivers()?, Time::NEVER)?;
     talk.during(&traffic, zero + opener.scenario.duration)?;
-    // What is still on the path arrives meanwhile.
+    // Packets still on the path arrive meanwhile.
     let after = talk.compare_clocks(Some(before))?;
     let came = traffic.stop()?;
     let departed = talk.finish(opener.scenario.flows.len())?;

@@ -292,7 +292,7 @@ impl Client {
     fn take_load(&mut self, link: &mut Link<'_>, stream: StreamId) -> Result<(), String> {
         let load = &mut self.load;
         let (_, ended) = streams::read_in_order(link.stack, stream, |bytes| {
-            // What is too much is read and forgotten, until it is refused.
+            // Bytes beyond the limit are read and forgotten, until the load is refused.
             load.extend_from_slice(&bytes[..bytes.len().min((load::LARGEST + 1).saturating_sub(load.len()))]);
         });
         if self.load.len() > load::LARGEST {
