@@ -8,6 +8,7 @@ what Sage acts by (Yen, Abbasloo and Chao, SIGCOMM 2023), too.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 
 import numpy as np
 import torch
@@ -67,22 +68,22 @@ class Standardised(nn.Module):
         return torch.clamp((x - self.mean) * self.factor, -CLIPPED, CLIPPED)
 
 
-class Distribution(nn.Module):
+class Distribution(nn.Module, ABC):
     """Distribution of actions that a network's outputs `[N, outputs]` describe."""
 
     outputs: int
 
+    @abstractmethod
     def forward(self, y: Tensor) -> Tensor:
         """Returns the decision, as an artifact has it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def log_likelihood(self, y: Tensor, actions: Tensor) -> Tensor:
         """Returns the logarithm of the likelihood of `actions`, `[N]`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def sample(self, y: Tensor, count: int) -> Tensor:
         """Draws actions, `[count, N]` or `[count, N, numbers]`."""
-        raise NotImplementedError
 
 
 class Choice(Distribution):

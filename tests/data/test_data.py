@@ -297,7 +297,7 @@ def test_a_resumed_training_learns_the_same(
 
 
 def decisions(chosen: Any, count: int) -> np.ndarray:
-    """What a policy without memory decides on the first rows."""
+    """Returns the decisions of a policy without memory on the first rows."""
     with torch.no_grad():
         found: np.ndarray = chosen._distribution(chosen._policy.network(chosen._observations[:count])).numpy()
     return found[:, 0]
