@@ -60,6 +60,7 @@ def train(
     out: str | os.PathLike[str] | None = None,
     resume: bool = False,
     command: str | None = None,
+    until: int | None = None,
 ) -> Training:
     """Trains a policy, evaluates it as its configuration says, and writes the run's folder (docs/training.md).
 
@@ -70,6 +71,7 @@ def train(
             None, with a number where that holds a run.
         resume: go on with the run in `out` (the newest `runs/NAME` if None), by its own configuration and `overrides`.
         command: the shell line that asked for this, for the run's page; one that does the same if None.
+        until: end with a checkpoint, to go on with later, after the first validation at or beyond so many decisions.
 
     Progress goes to stderr, the verdict to stdout. SIGINT and SIGTERM end it with a checkpoint. Raises ConfigError,
     TraceError or ScenarioError for what cannot be trained before anything is written; CheckpointError if it cannot be
@@ -79,7 +81,7 @@ def train(
     given = load_config(config.model_dump(mode="json") if isinstance(config, TrainConfig) else config, changes)
     if given.out is not None and is_url(given.out):
         with opened(given.out, resume) as here:
-            return train(config, changes, out=here, resume=resume, command=command)
+            return train(config, changes, out=here, resume=resume, command=command, until=until)
     chosen = load_config(config.model_dump(mode="json") if isinstance(config, TrainConfig) else config, changes)
     if resume:
         chosen = resumed(chosen, changes)
@@ -106,7 +108,7 @@ def train(
     with on_its_cluster(chosen, meanwhile="ccarena.agents.train"):
         from ccarena.agents.train import train as learn
 
-        code = learn(chosen, resume=resume, command=command or _command(chosen, resume))
+        code = learn(chosen, resume=resume, command=command or _command(chosen, resume), until=until)
     return Training(Path(str(chosen.out)), chosen, finished=code == 0)
 
 

@@ -175,6 +175,7 @@ class Rllib:
                 if "log_alpha" in rest:
                     trainer.learner_group.foreach_learner(_set_log_alpha, value=rest["log_alpha"])
                 trainer.learner_group.set_state({COMPONENT_LEARNER: _unpacked(rest["learner"], arrays)})
+                trainer.learner_group.foreach_learner(_set_rates)
                 trainer.env_runner_group.sync_weights(
                     from_worker_or_learner_group=trainer.learner_group, inference_only=True
                 )
@@ -279,6 +280,12 @@ def _log_alpha(learner: Any) -> float:
 
 def _set_log_alpha(learner: Any, value: float) -> None:
     learner.curr_log_alpha[DEFAULT_MODULE_ID].data.fill_(value)
+
+
+def _set_rates(learner: Any) -> None:
+    """Sets the configured learning rates, which a state of optimisers replaces until the first update."""
+    for optimizer, schedule in learner._optimizer_lr_schedules.items():
+        learner._set_optimizer_lr(optimizer, lr=schedule.get_current_value())
 
 
 def _packed(value: Any, path: str, arrays: Arrays) -> Any:

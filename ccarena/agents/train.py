@@ -68,7 +68,11 @@ VALIDATIONS, LEAST_BETWEEN = 10, 100_000
 
 
 def train(
-    config: TrainConfig, resume: bool = False, make_envs: MakeEnvs | None = None, command: str | None = None
+    config: TrainConfig,
+    resume: bool = False,
+    make_envs: MakeEnvs | None = None,
+    command: str | None = None,
+    until: int | None = None,
 ) -> int:
     """Trains in the folder `config.out` (`runs/NAME` if None), evaluates, and returns the process's exit code.
 
@@ -111,7 +115,7 @@ def train(
             write_commands(out, [*read_commands(out), command])
         print(f"training in {shown(out)}; if it ends early, go on with: {resume_command(out)}", file=sys.stderr)
         attacks = None if config.env.link.attack is None else Curriculum(context, config.env.link.attack, out)
-        best = _learn(context, algorithm, out, start, attacks)
+        best = _learn(context, algorithm, out, start, attacks, until)
         if stopped_early(config, best):
             print(f"stopped after {best.worse} validations without a better policy", file=sys.stderr)
         elif algorithm.decisions < config.total_decisions:
@@ -169,13 +173,14 @@ class _Run:
         elapsed_s: float,
         best: Best,
         attacks: Curriculum | None,
+        until: int | None,
     ) -> None:
         self._context, self._config, self._algorithm, self._out = context, context.config, algorithm, out
         self._recorder, self._display, self._interrupted = recorder, display, interrupted
         self._began_s = self._saved_s = time.monotonic()
         self._elapsed_s = elapsed_s
         self._has_checkpoint = checkpoint.exists(out)
-        self._best, self._attacks = best, attacks
+        self._best, self._attacks, self._until = best, attacks, until
         self._remote = remote_of(out)
         self._gauges = Gauges(shown(out)) if self._config.executor == "ray" else None
         self._validator = Validator(context) if self._config.validation.kinds else None
@@ -197,7 +202,8 @@ class _Run:
         over = self._algorithm.decisions >= self._config.total_decisions
         if self._validator is not None and self._is_due(over):
             self._validate(self._validator)
-        if over or stopped_early(self._config, self._best):
+        paused = self._until is not None and self._best.validated >= self._until
+        if over or paused or stopped_early(self._config, self._best):
             self._save()
             return False
         if self._attacks is not None and self._attacks.is_due(self._algorithm.decisions):
@@ -299,6 +305,7 @@ def _learn(
     out: Path,
     start: checkpoint.Checkpoint | None,
     attacks: Curriculum | None,
+    until: int | None,
 ) -> Best:
     """Trains to the end, or until a signal; the last checkpoint has the final state.
 
@@ -328,7 +335,7 @@ def _learn(
         stack.enter_context(closing(recorder))
         interrupted = stack.enter_context(signals())
         display = stack.enter_context(closing(Display(config.total_decisions, algorithm.decisions, shares)))
-        algorithm.learn(_Run(context, algorithm, out, recorder, display, interrupted, elapsed_s, best, attacks))
+        algorithm.learn(_Run(context, algorithm, out, recorder, display, interrupted, elapsed_s, best, attacks, until))
     return best
 
 

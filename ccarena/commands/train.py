@@ -20,7 +20,10 @@ from ccarena.traces.held_out import CARRIERS
 HELP_COLUMNS = 80
 
 
-UNUSED = (Unused(("resume", "print_config"), lambda args: args.help, "beside --help"),)
+UNUSED = (
+    Unused(("resume", "print_config", "until"), lambda args: args.help, "beside --help"),
+    Unused(("until",), lambda args: args.print_config, "beside --print-config"),
+)
 
 
 def add_parser(subparsers: Any, **kwargs: Any) -> None:
@@ -30,7 +33,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "train",
         **kwargs,
         usage="ccarena train [--config NAME_OR_FILE] [--KEY VALUE ...] [--leave-out CARRIER]\n"
-        "                     [--resume] [--ray-address ADDRESS] [--print-config]",
+        "                     [--resume] [--until DECISIONS] [--ray-address ADDRESS] [--print-config]",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         add_help=False,
     )
@@ -54,6 +57,12 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         metavar="ADDRESS",
         help="with --executor ray: cluster, as ray.address (RAY_ADDRESS; else Ray starts on this machine)",
     )
+    parser.add_argument(
+        "--until",
+        type=int,
+        metavar="DECISIONS",
+        help="end with a checkpoint after the first validation at or beyond so many decisions, to resume later",
+    )
     parser.add_argument("--print-config", action="store_true", help="print the effective configuration and stop")
     parser.set_defaults(overrides=[], train_parser=parser)
 
@@ -61,7 +70,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Loads and checks the configuration, then trains. Returns the exit code."""
     overrides = parse_overrides(
-        args.overrides, options=("config", "leave-out", "resume", "ray-address", "print-config", "help")
+        args.overrides, options=("config", "leave-out", "resume", "until", "ray-address", "print-config", "help")
     )
     if args.ray_address is not None:
         overrides["ray.address"] = args.ray_address
@@ -77,6 +86,8 @@ def run(args: argparse.Namespace) -> int:
         args.train_parser.epilog = _key_help(args.config, config)
         args.train_parser.print_help()
         return 0
+    if args.until is not None and not config.validation.kinds:
+        raise ConfigError("--until has no effect without validations; name a kind of links in validation.kinds")
     if args.leave_out is not None:
         if args.resume:
             raise ConfigError("--leave-out has no effect beside --resume: the run has its own configuration")
@@ -87,7 +98,8 @@ def run(args: argparse.Namespace) -> int:
         print(dump_config(resumed(config, overrides) if args.resume else config), end="")
         return 0
     chosen = config if args.leave_out else args.config
-    return 0 if train(chosen, overrides, resume=args.resume, command=command_line(args)).finished else INTERRUPTED
+    done = train(chosen, overrides, resume=args.resume, command=command_line(args), until=args.until)
+    return 0 if done.finished else INTERRUPTED
 
 
 def _key_help(name: str, config: TrainConfig) -> str:

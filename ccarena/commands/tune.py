@@ -20,14 +20,14 @@ from ccarena.core.outputs import folder_or_url
 from ccarena.core.terminal import again, command_line, heartbeat, remember
 from ccarena.errors import INTERRUPTED, ConfigError
 from ccarena.runs.remote_folder import check_packages, is_url, opened, shown
-from ccarena.tune import page
+from ccarena.tune import page, population
 from ccarena.tune.space import Space, check, read_space
-from ccarena.tune.sweep import EXPERIMENT, PLAN, SWEEP, Plan, prepare, read_plan, sweep
+from ccarena.tune.sweep import EXPERIMENT, PLAN, POPULATION_BASED, SWEEP, Plan, prepare, read_plan, sweep
 from ccarena.tune.trial import Trials
 
 __all__ = ["add_parser", "run"]
 
-SEARCHES, SCHEDULERS = ("random", "optuna"), ("asha", "none")
+SEARCHES, SCHEDULERS = ("random", "optuna"), ("asha", "none", POPULATION_BASED)
 FIXED = ("config", "space", "samples", "seeds", "search", "scheduler", "validations")
 
 
@@ -45,7 +45,8 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "--scheduler",
         choices=SCHEDULERS,
         default="asha",
-        help="asha ends trials whose mean over seeds falls behind (arXiv:1810.05934); none ends no trial (asha)",
+        help="asha ends trials whose mean over seeds falls behind (arXiv:1810.05934); pbt has the worst copy the best "
+        "and perturb their settings (arXiv:1711.09846); none ends no trial (asha)",
     )
     parser.add_argument("--validations", type=int, default=9, metavar="N", help="comparisons during a training (9)")
     parser.add_argument(
@@ -120,7 +121,7 @@ def _sweep(out: Path, plan: Plan, space: Space, config: TrainConfig | None) -> i
         "Drawn by": plan.search,
         "Ended early by": plan.scheduler,
     }
-    page.write(out, trials, rows, plan.name, plan.command, facts)
+    page.write(out, trials, rows, plan.name, plan.command, facts, population.read(out))
     page.show(rows)
     print(f"wrote {page.ROWS} and {page.PAGE} to {shown(out)}")
     return int(any(row["state"] == "failed" for row in rows))
@@ -141,6 +142,8 @@ def _begin(args: argparse.Namespace, overrides: dict[str, Any]) -> tuple[str, tu
     inside = {"eval.link_sets": [], "validation.every_decisions": every, **overrides}
     config = load_config(args.config, inside)
     space = read_space(args.space, args.config, inside)
+    if args.scheduler == POPULATION_BASED:
+        _check_population(args, config, space)
     place = args.out or str(Path("runs", f"tune-{config.name}"))
     if is_url(place):
         check_packages(place)  # on this machine, before a cluster is asked
@@ -162,3 +165,17 @@ def _begin(args: argparse.Namespace, overrides: dict[str, Any]) -> tuple[str, tu
         command_line(args),
     )
     return place, (plan, space, config)
+
+
+def _check_population(args: argparse.Namespace, config: TrainConfig, space: Space) -> None:
+    if args.search != "random":
+        raise ConfigError(f"--search {args.search} has no effect with --scheduler pbt: its members begin together")
+    for name, least in (("samples", 2), ("validations", 2)):
+        if getattr(args, name) < least:
+            raise ConfigError(f"--{name} {getattr(args, name)}: expected at least {least} with --scheduler pbt")
+    if config.validation.every_decisions != config.total_decisions // args.validations:
+        raise ConfigError(
+            f"validation.every_decisions = {config.validation.every_decisions}: with --scheduler pbt it follows from "
+            "--validations; leave it out"
+        )
+    population.check(config, space, args.space)

@@ -86,6 +86,9 @@ class AlgorithmSection(Section):
     """Uses an interval's reward only after the next decision."""
     worker_module: ClassVar[str] = ""
     """Module that its own workers on a cluster import; empty if it has none."""
+    in_flight: ClassVar[frozenset[str]] = frozenset()
+    """Keys that may change between a checkpoint and its continuation: the implementation reads them anew, and no array
+    of the state depends on them."""
 
     @property
     def searched(self) -> dict[str, Pair | None]:
@@ -101,6 +104,9 @@ class A3CConfig(AlgorithmSection):
     steps_together = False
     shares_gradients = late_rewards = True
     worker_module = "ccarena.agents.ray"
+    in_flight = frozenset(
+        ("gamma", "actor_lr", "critic_lr", "entropy", "entropy_decay_fraction", "rms_decay", "max_grad_norm")
+    )
 
     name: Literal["a3c"] = "a3c"
     """The algorithm."""
@@ -196,6 +202,7 @@ class EsConfig(EvolutionConfig):
     """Antithetic evolution strategies (Salimans et al. 2017, arXiv:1703.03864) for networks."""
 
     strategy = "ccarena.agents.es:Es"
+    in_flight = frozenset(("sigma", "learning_rate", "learning_rate_end", "weight_decay"))
 
     name: Literal["es"] = "es"
     """The algorithm."""
@@ -215,6 +222,12 @@ class Sb3Config(AlgorithmSection, Named):
     """Algorithm of Stable-Baselines3 or sb3-contrib; every key that is not here is an argument of its class."""
 
     implementation = "ccarena.agents.sb3:Sb3"
+    in_flight = frozenset(
+        {
+            *("learning_rate", "learning_rate_end", "ent_coef", "vf_coef", "clip_range", "max_grad_norm", "gae_lambda"),
+            *("n_epochs", "batch_size", "gradient_steps", "tau", "target_policy_noise"),
+        }
+    )
 
     name: Text = "PPO"
     """Name of the class, such as `TD3`, `SAC`, `PPO`, `DQN`, `TQC` or `RecurrentPPO`."""
@@ -247,6 +260,12 @@ class RllibConfig(AlgorithmSection, Named):
     steps_together = False
     late_rewards = True
     worker_module = "ccarena.agents.rllib_runner"
+    in_flight = frozenset(
+        {
+            *("gamma", "learning_rate", "learning_rate_end", "entropy_coeff", "vf_loss_coeff", "clip_param", "lambda_"),
+            *("grad_clip", "num_epochs", "minibatch_size", "tau", "training_intensity"),
+        }
+    )
 
     name: Literal["rllib"] = "rllib"
     """The algorithm."""
@@ -277,6 +296,7 @@ class OfflineConfig(AlgorithmSection):
     workers_key = None
     steps_together = False
     even_learners = False
+    in_flight = frozenset(("learning_rate", "learning_rate_end", "max_grad_norm"))
 
     data: list[Text] = Field([])
     """Folders of datasets that `ccarena data collect` wrote, for the same spec. If there are none, the training first
@@ -318,6 +338,8 @@ class BcConfig(OfflineConfig):
 class OfflineQConfig(OfflineConfig):
     """Algorithm on datasets whose critics weight the actions that the policy learns."""
 
+    in_flight = OfflineConfig.in_flight | {"gamma", "temperature", "target_rate"}
+
     gamma: float = Field(0.99, ge=0, lt=1)
     """Discount per decision."""
     temperature: float = Field(3.0, ge=0)
@@ -338,6 +360,7 @@ class IqlConfig(OfflineQConfig):
     """
 
     implementation = "ccarena.agents.iql:Iql"
+    in_flight = OfflineQConfig.in_flight | {"expectile"}
 
     name: Literal["iql"] = "iql"
     """The algorithm."""

@@ -7,6 +7,7 @@ import io
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from ccarena.eval.measure.sample import confidence_interval
 from ccarena.pages import Axis, Block, Callout, Chart, Figure, Items, Page, Section, Table
 from ccarena.pages import write as write_page
 from ccarena.pages.charts import STYLES, Interval, line
+from ccarena.tune.population import Comparison
 from ccarena.tune.trial import Trials
 
 __all__ = ["PAGE", "ROWS", "rows_of", "show", "write"]
@@ -30,6 +32,11 @@ LEAD = (
     "Each trial is one setting, trained with the same seeds as every other one. The score is that of the last "
     "validation that all of a trial's seeds have reached, the mean over seeds with its 95 % interval (Student's t). "
     "Validation links are neither trained on nor tested: the links of an evaluation have not been opened."
+)
+
+COPIES = (
+    "After a validation, each member of the worst quarter went on with the training of a member of the best quarter, "
+    "with every value of its setting perturbed. The curve of such a member is that of the training which it copied."
 )
 
 
@@ -82,14 +89,47 @@ def table_of(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[st
     return head, cells
 
 
+def _copies(comparisons: Sequence[Comparison]) -> tuple[list[str], list[list[str]]]:
+    """Returns (headings, cells) of all copies."""
+    keys = list(dict.fromkeys(key for each in comparisons for copy in each.copies for key in copy.setting))
+    cells = [
+        [str(each.validation), *(f"{name} ({each.scores[name]:.3f})" for name in (copy.member, copy.source))]
+        + [_short(copy.setting[key]) for key in keys]
+        for each in comparisons
+        for copy in each.copies
+    ]
+    return ["validation", "member (score)", "copied (score)", *keys], cells
+
+
+def _ancestry(member: str, comparisons: Sequence[Comparison]) -> list[dict[str, Any]]:
+    """Returns the copies that led to the weights of `member`, oldest first."""
+    found = []
+    for each in reversed(comparisons):
+        for copy in each.copies:
+            if copy.member == member:
+                found.append({"validation": each.validation, **asdict(copy)})
+                member = copy.source
+                break
+    return found[::-1]
+
+
 def _short(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def write(
-    out: Path, trials: Trials, rows: Sequence[Mapping[str, Any]], config: str, repeat: str, facts: Mapping[str, str]
+    out: Path,
+    trials: Trials,
+    rows: Sequence[Mapping[str, Any]],
+    config: str,
+    repeat: str,
+    facts: Mapping[str, str],
+    comparisons: Sequence[Comparison] = (),
 ) -> None:
-    """Writes the files of [`ROWS`] to `out`. Raises ConfigError if the folder cannot be written."""
+    """Writes the files of [`ROWS`] to `out`; `comparisons` are those of a population.
+
+    Raises ConfigError if the folder cannot be written.
+    """
     keys = list(dict.fromkeys(key for row in rows for key in row["setting"]))
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
@@ -103,12 +143,15 @@ def write(
     best = next((row for row in rows if row["state"] == "whole"), None)
     if best is not None:
         runs = [trials.run(best["trial"], seed) for seed in range(1, len(best["scores"]) + 1)]
-        write_atomically(out / BEST, json.dumps({**best, "runs": runs}, indent=1) + "\n")
+        copies = {"copies": _ancestry(best["trial"], comparisons)} if comparisons else {}
+        write_atomically(out / BEST, json.dumps({**best, "runs": runs, **copies}, indent=1) + "\n")
     head, cells = table_of(rows)
     sections = [Section("Trials", "Whole trainings first, the best first among them.", [Table(head, cells, words=2)])]
     if any(row["curve"] for row in rows):
         lead = f"The mean over seeds at each validation, of the first {DRAWN} trials; the best with its interval."
         sections.append(Section("Validations", lead, [_curves(rows[:DRAWN])]))
+    if comparisons:
+        sections.append(Section("Copies", COPIES, [Table(*_copies(comparisons), words=3)]))
     page = Page(config, "sweep", LEAD, facts=facts, repeat=[repeat], findings=_findings(rows, best), sections=sections)
     write_page(out / PAGE, page)
 

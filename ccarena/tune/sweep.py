@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import logging
+import math
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -12,20 +13,23 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ccarena.configs import TrainConfig, save_config
+from ccarena.configs import TrainConfig, load_config, save_config
 from ccarena.core.files import write_atomically
 from ccarena.core.terminal import again
-from ccarena.errors import ConfigError
+from ccarena.errors import CcarenaError, ConfigError
 from ccarena.executors.ray import connect, module
 from ccarena.runs.remote_folder import Kind, is_url, remote_of, shown
+from ccarena.tune import population
 from ccarena.tune.packages import check_here, check_machines
 from ccarena.tune.space import Space
-from ccarena.tune.trial import BASE, TRIALS, Trials, follow
+from ccarena.tune.trial import BASE, TRIALS, Trials, advance, follow
 
 log = logging.getLogger(__name__)
 
-__all__ = ["EXPERIMENT", "PLAN", "SWEEP", "Plan", "prepare", "read_plan", "sweep"]
+__all__ = ["EXPERIMENT", "PLAN", "POPULATION_BASED", "SWEEP", "Plan", "prepare", "read_plan", "sweep"]
 
+POPULATION_BASED = "pbt"
+"""Scheduler of a population."""
 PLAN, EXPERIMENT = "plan.json", "ray"
 """Files of the sweep's folder: the request, and what Ray Tune needs to resume."""
 SWEEP = Kind("sweep", "sweep", PLAN, "ccarena tune", checkpoint="ray.zip", apart=(EXPERIMENT, TRIALS))
@@ -97,6 +101,13 @@ def sweep(out: Path, plan: Plan, space: Space, config: TrainConfig | None) -> tu
     searcher = _searcher(plan, space)
     seeds = list(range(1, plan.seeds + 1))
     work = functools.partial(_trial, trials=trials, seeds=seeds)
+    if plan.scheduler == POPULATION_BASED:
+        from ccarena.tune.copying import complete
+
+        for each in population.read(out)[-1:]:
+            complete(trials, each, seeds)
+        every = load_config(out / BASE).validation.every_decisions or 1  # `ccarena tune` sets it
+        work = functools.partial(_member, trials=trials, seeds=seeds, every=every, last=plan.validations)
     trainable = tune.with_resources(work, {"cpu": _cores_each(plan.seeds)})
     logging.getLogger("ray.tune").setLevel(logging.WARNING)
     # It warns of every trial that was killed before its first validation.
@@ -119,7 +130,7 @@ def sweep(out: Path, plan: Plan, space: Space, config: TrainConfig | None) -> tu
                 mode="max",
                 num_samples=plan.samples,
                 search_alg=searcher or BasicVariantGenerator(random_state=1),
-                scheduler=_scheduler(plan, trials),
+                scheduler=_scheduler(plan, trials, space),
                 trial_dirname_creator=_identifier,
             ),
             run_config=tune.RunConfig(
@@ -133,10 +144,13 @@ def sweep(out: Path, plan: Plan, space: Space, config: TrainConfig | None) -> tu
     found = []
     try:
         results = tuner.fit()
-    except Exception:
+    except Exception as error:
         if remote is not None:
             remote.check()
+        if isinstance(error.__cause__, CcarenaError):  # of a callback or a scheduler of ours
+            raise error.__cause__ from error
         raise
+    comparisons = population.read(out)
     if remote is not None:
         pack((experiment,), out / SWEEP.checkpoint)
     for result in (results[number] for number in range(len(results))):
@@ -145,7 +159,7 @@ def sweep(out: Path, plan: Plan, space: Space, config: TrainConfig | None) -> tu
             {
                 # A trial that failed early has not even reported its identifier, but has its folder.
                 "trial": Path(result.path).name,
-                "setting": dict(result.config or {}),
+                "setting": population.settings(comparisons, Path(result.path).name, result.config or {}),
                 "error": None if result.error is None else str(result.error).strip().splitlines()[-1],
                 **figures,
             }
@@ -153,6 +167,11 @@ def sweep(out: Path, plan: Plan, space: Space, config: TrainConfig | None) -> tu
     # As they were kept: after Ctrl-C, Ray Tune ends trials that are not over, and calls them terminated.
     kept = tune.ExperimentAnalysis(str(experiment)).trials or []
     return found, sum(trial.status not in (Trial.TERMINATED, Trial.ERROR) for trial in kept)
+
+
+def _members(plan: Plan, space: Space) -> int:
+    """Returns the number of trials: a grid multiplies the samples."""
+    return plan.samples * math.prod(len(each.values) for each in space.dimensions.values() if each.kind == "grid")
 
 
 def _cores_each(seeds: int) -> int:
@@ -172,6 +191,19 @@ def _trial(setting: Mapping[str, Any], trials: Trials, seeds: Sequence[int]) -> 
     from ray import tune
 
     follow(trials, str(tune.get_context().get_trial_id()), setting, seeds, tune.report)
+
+
+def _member(setting: Mapping[str, Any], trials: Trials, seeds: Sequence[int], every: int, last: int) -> None:
+    """Trains a member of a population to its next validation, and reports it; Ray Tune calls it again after a pause."""
+    from ray import tune
+
+    with trials.sweep_folder(population.POPULATION) as folder:
+        known = population.read(folder)
+    next_one = 1 + max((each.validation for each in known), default=0)
+    trial = str(tune.get_context().get_trial_id())
+    for validation in range(next_one, last + 1):
+        until = every * validation if validation < last else None
+        tune.report(advance(trials, trial, setting, seeds, validation, until))
 
 
 def _param_space(tune: Any, space: Space) -> dict[str, Any]:
@@ -207,11 +239,15 @@ def _searcher(plan: Plan, space: Space) -> Any:
     return OptunaSearch(drawn, metric="score", mode="max", seed=1)
 
 
-def _scheduler(plan: Plan, trials: Trials) -> Any:
+def _scheduler(plan: Plan, trials: Trials, space: Space) -> Any:
     from ray.tune.schedulers import FIFOScheduler
 
     if plan.scheduler == "none":
         return FIFOScheduler()
+    if plan.scheduler == POPULATION_BASED:
+        from ccarena.tune.pbt import Population
+
+        return Population(trials, range(1, plan.seeds + 1), space, _members(plan, space), plan.validations)
     from ccarena.tune.asha import Asha
 
     # A trial that gets to its last validation ends by itself, with its runs' policies written.

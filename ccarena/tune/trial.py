@@ -1,8 +1,9 @@
 """Trial of a sweep: a configuration trained with several seeds side by side, each in its own run folder and process.
 
 After every validation that all seeds have reached, the trial reports the mean of their scores, by which a scheduler may
-end it. An interrupted trial resumes from its runs' checkpoints. Below a URL, each training sends its own run
-(`ccarena.runs.remote_folder`), and the validations are read from there.
+end it. A member of a population trains to one validation at a time. An interrupted trial resumes from its runs'
+checkpoints. Below a URL, each training sends its own run (`ccarena.runs.remote_folder`), and the validations are read
+from there.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from typing import Any
 
 from ccarena.core.files import scratch
 from ccarena.core.machine import is_linux
-from ccarena.errors import ConfigError, TrainingError
+from ccarena.errors import INTERRUPTED, ConfigError, TrainingError
 from ccarena.eval.measure.sample import confidence_interval
 from ccarena.runs.remote_folder import RemoteFolder, is_url
 from ccarena.runs.run_folder import CONFIG, VALIDATION, is_in_use, read_progress
 
-__all__ = ["BASE", "TRIALS", "Trials", "follow"]
+__all__ = ["BASE", "TRIALS", "Trials", "advance", "follow"]
 
 BASE, TRIALS = "base.yaml", "trials"
 """Entries of the sweep's folder: the configuration, and a folder per trial."""
@@ -49,6 +50,13 @@ class Trials:
     def folder(self, trial: str) -> str:
         """Returns the folder, or the URL, of a trial."""
         return f"{self.sweep}/{TRIALS}/{trial}"
+
+    @contextmanager
+    def sweep_folder(self, *names: str) -> Iterator[Path]:
+        """Yields the folder of the sweep; of one at a URL, a copy with the files `names`. Raises ConfigError."""
+        with _Copy.of(self.sweep) as copy:
+            copy.fetch(*names)
+            yield copy.here
 
     def run(self, trial: str, seed: int) -> str:
         """Returns the folder, or the URL, of the run of `seed`."""
@@ -83,6 +91,10 @@ class _Copy:
     def has(self, name: str) -> bool:
         return (self.here / name).is_file() if self.remote is None else self.remote.has(name)
 
+    def last(self, seeds: Sequence[int]) -> list[dict[str, Any]]:
+        """Returns the last validation of each seed that has one."""
+        return [rows[-1][0] for seed in seeds if (rows := self.validations([seed]))]
+
     def validations(self, seeds: Sequence[int]) -> list[list[dict[str, Any]]]:
         names = [f"seed-{seed}/{VALIDATION}" for seed in seeds]
         self.fetch(*names)
@@ -101,33 +113,66 @@ def follow(
 
     Raises TrainingError if a training fails, ConfigError if the sweep's URL cannot be read.
     """
+    with _trainings(trials, trial, setting, seeds) as (copy, running, logs):
+        said = len(copy.validations(seeds))
+        while running:
+            _wait(copy)
+            _take_those_over(running, logs)
+            try:
+                rows = copy.validations(seeds)
+            except ConfigError:
+                # The trainings go on while their store cannot be reached; what they sent last has to be read.
+                if not running:
+                    raise
+                continue
+            for number in range(said, len(rows)):
+                report(_row(number + 1, rows[number]))
+            said = len(rows)
+
+
+def advance(
+    trials: Trials,
+    trial: str,
+    setting: Mapping[str, Any],
+    seeds: Sequence[int],
+    validation: int,
+    until: int | None,
+) -> dict[str, Any]:
+    """Trains every seed to the validation at `until` decisions, or to the end if None, and returns the figures there.
+
+    Trainings that are there already are not started. Raises what `follow` does.
+    """
+    with _trainings(trials, trial, setting, seeds, until) as (copy, running, logs):
+        while running:
+            _wait(copy)
+            _take_those_over(running, logs, until is not None)
+        rows = copy.last(seeds)
+    if until is not None and min((row["decisions"] for row in rows), default=0) < until:
+        raise TrainingError(f"interrupted before the validation at {until:,} decisions")
+    return _row(validation, rows)
+
+
+@contextmanager
+def _trainings(
+    trials: Trials, trial: str, setting: Mapping[str, Any], seeds: Sequence[int], until: int | None = None
+) -> Iterator[tuple[_Copy, dict[int, subprocess.Popen[bytes]], dict[int, Path]]]:
+    """Yields a trial's folder, its started trainings and their logs by seed; ends them after the block."""
     runs = {seed: trials.run(trial, seed) for seed in seeds}
-    with _Copy.of(trials.sweep) as sweep, _Copy.of(trials.folder(trial)) as copy:
-        sweep.fetch(BASE)
+    with trials.sweep_folder(BASE) as sweep, _Copy.of(trials.folder(trial)) as copy:
         copy.here.mkdir(parents=True, exist_ok=True)
         logs = {seed: copy.here / f"seed-{seed}.log" for seed in seeds}
         copy.fetch(*(log.name for log in logs.values()))
         _wait_for_others(runs.values())
-        said = len(copy.validations(seeds))
-        running = {}
+        running: dict[int, subprocess.Popen[bytes]] = {}
         try:
             for seed, run in runs.items():
-                begin = ["--config", str(sweep.here / BASE), "--seed", str(seed), *_options(setting)]
-                words = ["--resume"] if copy.has(f"seed-{seed}/{CONFIG}") else begin
-                running[seed] = _start(run, words, logs[seed])
-            while running:
-                time.sleep(_LOOK_EVERY_S if copy.remote is None else _ASK_EVERY_S)
-                _take_those_over(running, logs)
-                try:
-                    rows = copy.validations(seeds)
-                except ConfigError:
-                    # The trainings go on while their store cannot be reached; what they sent last has to be read.
-                    if not running:
-                        raise
+                reached = copy.last([seed])
+                if until is not None and reached and reached[0]["decisions"] >= until:
                     continue
-                for number in range(said, len(rows)):
-                    report(_row(number + 1, rows[number]))
-                said = len(rows)
+                begin = ["--config", str(sweep / BASE), "--seed", str(seed), *_options(setting)]
+                words = ["--resume"] if copy.has(f"seed-{seed}/{CONFIG}") else begin
+                running[seed] = _start(run, words, logs[seed], until)
+            yield copy, running, logs
         finally:
             _end(running.values())
             if copy.remote is not None:
@@ -135,12 +180,18 @@ def follow(
                     copy.remote.push()
 
 
-def _take_those_over(running: dict[int, subprocess.Popen[bytes]], logs: Mapping[int, Path]) -> None:
-    """Removes ended trainings from `running`. Raises TrainingError if one has failed."""
+def _wait(copy: _Copy) -> None:
+    time.sleep(_LOOK_EVERY_S if copy.remote is None else _ASK_EVERY_S)
+
+
+def _take_those_over(
+    running: dict[int, subprocess.Popen[bytes]], logs: Mapping[int, Path], pauses: bool = False
+) -> None:
+    """Removes ended trainings from `running`. Raises TrainingError if one has failed; `pauses`: they end early."""
     over = {seed: process.poll() for seed, process in running.items() if process.poll() is not None}
     for seed, code in over.items():
         del running[seed]
-        if code:
+        if code and not (pauses and code == INTERRUPTED):
             last = (logs[seed].read_text("utf-8", errors="replace").strip().splitlines() or ["no message"])[-1]
             raise TrainingError(f"seed {seed} ended with {code}: {last}")
 
@@ -184,8 +235,10 @@ def _options(setting: Mapping[str, Any]) -> list[str]:
     return [word for key, value in given.items() for word in (f"--{key}", value)]
 
 
-def _start(run: str, words: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+def _start(run: str, words: Sequence[str], log: Path, until: int | None) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "ccarena.cli", "train", "--out", run, *words]
+    if until is not None:
+        command += ["--until", str(until)]
     prepare = _end_with_parent if is_linux() else None
     with open(log, "ab") as file:
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -46,6 +46,8 @@ from tests.remote.measured import measured
 
 REFUSED: dict[str, str] = {
     "train --help --resume": "--resume has no effect beside --help",
+    "train --print-config --until 7": "--until has no effect beside --print-config",
+    "train --until 7 --validation.kinds []": "--until has no effect without validations",
     "train --config acct --out run --resume": "--config has no effect beside --resume and --out",
     "eval --buffers 7": "--buffers has no effect without --traces",
     "eval --kind rate": "--kind has no effect without --plot",
@@ -108,6 +110,7 @@ STANDING_IN = (
     "ccarena.commands.doctor.link_speed",
     "ccarena.commands.stacks.get_stack",
     "ccarena.commands.status._jobs",
+    "ccarena.commands.train.train",
     "ccarena.commands.tune.sweep",
     "ccarena.tune.scheme.run",
     "ccarena.agents.off_policy.evaluate",

@@ -13,6 +13,7 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--config": more("train --print-config", "--config hyvar"),
         "--leave-out": more("train --print-config", "--leave-out att"),
         "--resume": Case("train --print-config", "train --print-config --resume"),
+        "--until": more("train", "--until 7"),
         "--ray-address": more("train --print-config --executor ray", "--ray-address head:6379"),
         "--print-config": Case("train --resume", "train --resume --out run --print-config"),
     },
