@@ -82,7 +82,8 @@ def omniscient_signal_delay_ms(
     start = int(times[0]) if start_ms is None else start_ms
     end = min(int(times[-1]), int(times[-1]) if end_ms is None else end_ms)
     # At every opportunity the delay is 0, and 1 ms more for each ms before it.
-    at = np.unique(np.append(times[(times >= start) & (times <= end)], end))
+    at = np.append(times[(times >= start) & (times <= end)], end)
+    at = at[np.diff(at, prepend=at[0] - 1) > 0]  # they are sorted: each once
     low = times[np.searchsorted(times, at)] - at
     count = np.diff(at, prepend=start - 1) if start <= end else np.zeros_like(at)
     return _core.percentile_of_spans(low, count, q)
