@@ -186,11 +186,13 @@ def one_rtt_late(
     limit_bytes: float,
     packet_bytes: float,
     carries: bool = False,
+    infers: int = 0,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Bytes sent, served, lost and queued so far, `[slots + 1]` each, of a sender that hears of capacity `late` slots
     later (`ccarena.eval.heldout.oracle`). Slots serve `served_most` bytes at most; of that it hears `known`. What is
     sent is a fluid, or whole packets of `packet_bytes` above 0. If it `carries`, the part of a packet that a slot
-    leaves over is sent with the next one's."""
+    leaves over is sent with the next one's. If `infers` is above 0, it is told nothing, and takes the capacity from its
+    own packets, over so many slots."""
 
 def percentiles(values: NDArray[np.float64], shares: Sequence[float]) -> list[float]:
     """For each share q, the element at index floor(q n) of the n sorted values; NaN if there are none."""

@@ -14,13 +14,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 import ccarena
 from ccarena.core.files import write_atomically
 from ccarena.core.learned_schemes import shipped_policies
 from ccarena.envs.described import row
 from ccarena.eval.heldout.evaluate import best_window
 from ccarena.eval.heldout.evaluation import BEST_WINDOW, ORACLE, Evaluation
-from ccarena.eval.heldout.headroom import ENOUGH, SCORE, Headroom, headroom, league_scores, score_of, score_of_bound
+from ccarena.eval.heldout.headroom import CAUSAL, ENOUGH, SCORE, Headroom, bounds, headroom, league_scores, score_of
 from ccarena.eval.heldout.league import FAMILIES, family_of
 from ccarena.eval.heldout.link import Link, scenario
 from ccarena.eval.heldout.links import build
@@ -36,8 +39,8 @@ KEPT = Path(__file__).parents[1] / "league.json"
 OUT = Path("runs", "league-docs")
 MOST = 12
 """Most entrants in the table of scores."""
-BOUNDS = "bounds"
-"""Part with the oracle and the best fixed window."""
+ORACLES = "oracles"
+"""Part with both oracles."""
 
 
 def entrants() -> list[Entrant]:
@@ -52,20 +55,27 @@ def _scores(link: Link, sender: Entrant) -> dict[str, float]:
     return {sender.label: score_of(link, perform(scenario(link, sender), SIM))}
 
 
-def _bounds(link: Link) -> dict[str, float]:
+def _oracles(link: Link) -> dict[str, float]:
     if not link.alone:
         return {}
-    probe = perform(scenario(link, parse("reno")), SIM)
-    capacity = probe.measured().flows[0].capacity_mbps
-    _, run = best_window(link, capacity)
-    return {ORACLE: score_of_bound(link, capacity), BEST_WINDOW: score_of(link, run)}
+    scores = bounds(link, _capacity_mbps(link))
+    return {ORACLE: scores[SCORE], CAUSAL: scores[CAUSAL]}
+
+
+def _window(link: Link) -> dict[str, float]:
+    return {BEST_WINDOW: score_of(link, best_window(link, _capacity_mbps(link))[1])} if link.alone else {}
+
+
+def _capacity_mbps(link: Link) -> NDArray[np.float64]:
+    """Returns the link's capacity in each millisecond; every sender's run has the same."""
+    return perform(scenario(link, parse("reno")), SIM).measured().flows[0].capacity_mbps
 
 
 def run(threads: int = 2) -> None:
     """Runs every part that is missing, and writes the kept scores."""
     links = build(["league"], 1)
     who = entrants()
-    parts: dict[str, Callable[[Link], dict[str, float]]] = {BOUNDS: _bounds}
+    parts: dict[str, Callable[[Link], dict[str, float]]] = {ORACLES: _oracles, BEST_WINDOW: _window}
     parts |= {sender.label: partial(_scores, sender=sender) for sender in who}
     scores: dict[str, list[float | None]] = {}
     for family in FAMILIES:
@@ -140,6 +150,13 @@ def _finding(known: Iterable[Headroom]) -> list[str]:
         ("no", "At most 5 % is left on"),
     ):
         names = [f"`{each.family}`" for each in whole if each.answer == answer]
+        out += [f"- {text} {', '.join(names)}."] if names else []
+    for bound, text in (
+        ("link", "The link is the bound on"),
+        ("knowledge", "Only a sender that is told the capacity has more than 5 % left on"),
+        ("controller", "A better end-to-end controller has more than 5 % left on"),
+    ):
+        names = [f"`{each.family}`" for each in whole if each.bound == bound]
         out += [f"- {text} {', '.join(names)}."] if names else []
     chosen = [f"`{each.family}`" for each in whole if each.gain_of_links < ENOUGH]
     return out + (

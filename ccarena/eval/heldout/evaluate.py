@@ -32,7 +32,7 @@ from ccarena.envs.trials import Candidate, Trials
 from ccarena.errors import ConfigError
 from ccarena.eval.heldout import links as held_out
 from ccarena.eval.heldout.evaluation import BEST_WINDOW, ORACLE, Evaluation
-from ccarena.eval.heldout.headroom import SCORE, score_of, score_of_bound
+from ccarena.eval.heldout.headroom import SCORE, bounds, score_of
 from ccarena.eval.heldout.link import PACKET_BYTES, Link
 from ccarena.eval.heldout.oracle import one_rtt_late
 from ccarena.eval.heldout.rules import Rule
@@ -490,7 +490,7 @@ def _run_link(
             average_ms=link.capacity_window_ms,
         )
         row = {**about, "scheme": ORACLE, "gain": gain, "capacity_mbps": float(capacity.mean()), **bound.figures()}
-        row |= {SCORE: score_of_bound(link, capacity)} if link.league and gain == 1.0 else {}
+        row |= bounds(link, capacity) if link.league and gain == 1.0 else {}
         runs.rows.append(row)
         if with_series and gain == 1.0:
             delay = bound.queueing_delay_ms

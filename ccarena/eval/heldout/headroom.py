@@ -5,6 +5,9 @@ best heuristic is the one with the highest mean in the family; the best of each 
 perfect chooser of schemes. Heuristics are the registry's schemes that need neither a policy nor a router's help.
 Intervals (95 %) are bootstraps over links; all pieces of one recording are drawn together.
 
+Of a lone sender, the causal oracle shows how much of the headroom an end-to-end sender can reach, since nobody tells it
+the capacity. Where flows share a link, the best heuristic of each link shows what is within reach at least.
+
 `ccarena.eval.heldout.league` defines the scores and the oracles.
 """
 
@@ -13,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,10 +31,12 @@ from ccarena.eval.measure.table import LEAST_SCORE, normalised_power, value
 from ccarena.scenarios.one_run import Run
 from ccarena.scenarios.schemes import heuristics, registered
 
-__all__ = ["ENOUGH", "EVERY", "SCORE", "Headroom", "headroom", "league_scores", "score_of", "score_of_bound"]
+__all__ = ["CAUSAL", "ENOUGH", "EVERY", "SCORE", "Headroom", "bounds", "headroom", "league_scores", "score_of"]
 
 SCORE = "league_score"
 """Column of the rows with the score of the league."""
+CAUSAL = "causal oracle"
+"""Label of the oracle that nobody tells the capacity; in the oracle's rows the column with its score."""
 ENOUGH = 0.05
 """Headroom from which on there is something to learn."""
 RESAMPLES = 2000
@@ -62,15 +68,43 @@ class Headroom:
     """Headroom above the best heuristic of each link."""
     window: float
     """Score of the best fixed window of each link; NaN where flows share it."""
+    causal: float
+    """Score of the causal oracle; NaN where flows share a link."""
+    reach: float
+    """What is within reach of an end-to-end sender above the best heuristic: the causal oracle's score; where flows
+    share a link, that of the best heuristic of each link."""
+    reach_low: float
+    reach_high: float
 
     @property
     def answer(self) -> str:
         """Returns whether learning can gain more than `ENOUGH`: yes, no or undecided."""
-        return "yes" if self.low > ENOUGH else "no" if self.high < ENOUGH else "undecided"
+        return _answer(self.low, self.high)
+
+    @property
+    def bound(self) -> str:
+        """Returns what keeps the best heuristic from a higher score.
+
+        - `link`: at most `ENOUGH` is left to a sender that is told the capacity.
+        - `knowledge`: more is left to that sender, but not to one that nobody tells the capacity.
+        - `controller`: more is left to any end-to-end sender.
+        """
+        if self.answer == "no":
+            return "link"
+        within = _answer(self.reach_low, self.reach_high)
+        if within == "yes":
+            return "controller"
+        is_known = math.isfinite(self.causal)
+        return "knowledge" if is_known and within == "no" and self.answer == "yes" else "undecided"
 
     def as_dict(self) -> dict[str, Any]:
         """Returns plain data."""
-        return {**asdict(self), "answer": self.answer}
+        return {**asdict(self), "answer": self.answer, "bound": self.bound}
+
+
+def _answer(low: float, high: float) -> str:
+    """Returns whether a gain is more than `ENOUGH`, from its interval."""
+    return "yes" if low > ENOUGH else "no" if high < ENOUGH else "undecided"
 
 
 def score_of(link: Link, run: Run) -> float:
@@ -91,10 +125,11 @@ def _score_of(link: Link, run: Run) -> float:
     return fair * normalised_power(used, delay_ms, link.base_rtt_ms)
 
 
-def score_of_bound(link: Link, capacity_mbps: Floats) -> float:
-    """Returns the oracle's score on a link with a lone sender, from its capacity in each millisecond."""
+def bounds(link: Link, capacity_mbps: Floats) -> dict[str, float]:
+    """Returns the scores of both oracles on a link with a lone sender, from its capacity in each millisecond."""
     limit = link.buffer_packets * PACKET_BYTES
-    return best_score(capacity_mbps, 1.0, link.base_rtt_ms, limit, by_opportunities=link.recorded)
+    score = partial(best_score, capacity_mbps, 1.0, link.base_rtt_ms, limit, by_opportunities=link.recorded)
+    return {SCORE: score(), CAUSAL: score(is_causal=True)}
 
 
 @dataclass(frozen=True)
@@ -119,25 +154,30 @@ def headroom(result: Evaluation) -> list[Headroom]:
         best = max(mine, key=lambda label: float(mine[label].mean()))
         each = scores.oracle - mine[best]
         low, high = _interval(each, scores.blocks)
-        of_links = scores.oracle - np.max(list(mine.values()), axis=0)
-        oracle, reached, gain, gain_of_links = (
-            float(np.exp(values.mean())) for values in (scores.oracle, mine[best], each, of_links)
-        )
-        about = (len(each), scores.synthetic, oracle, best, reached)
-        window = float(np.exp(scores.of[BEST_WINDOW].mean())) if BEST_WINDOW in scores.of else math.nan
-        out.append(Headroom(name, *about, gain - 1, low, high, gain_of_links - 1, window))
+        chosen = np.max(list(mine.values()), axis=0)
+        within = scores.of.get(CAUSAL, chosen) - mine[best]
+        about = (len(each), scores.synthetic, _mean(scores.oracle), best, _mean(mine[best]))
+        gains = (_mean(each) - 1, low, high, _mean(scores.oracle - chosen) - 1)
+        others = (_mean(scores.of.get(who)) for who in (BEST_WINDOW, CAUSAL))
+        reach = (_mean(within) - 1, *_interval(within, scores.blocks))
+        out.append(Headroom(name, *about, *gains, *others, *reach))
     return out
+
+
+def _mean(logs: Floats | None) -> float:
+    """Returns the geometric mean; NaN of nobody."""
+    return math.nan if logs is None else float(np.exp(logs.mean()))
 
 
 def league_scores(result: Evaluation) -> dict[str, dict[str, float]]:
     """Returns each entrant's score by family and kind, and over all families, which count alike; the highest first.
 
-    The oracle is among the entrants. An entrant that did not run on all links of a family has no score there.
+    The oracles are among the entrants. An entrant that did not run on all links of a family has no score there.
     """
     families = _families(result)
     whole = [name for name in families if ":" not in name]
     out: dict[str, dict[str, float]] = {}
-    for label in [ORACLE, *result.schemes()]:
+    for label in dict.fromkeys([ORACLE, CAUSAL, *result.schemes()]):
         logs = {name: s.oracle if label == ORACLE else s.of.get(label) for name, s in families.items()}
         means = {name: float(np.mean(log)) for name, log in logs.items() if log is not None}
         if means:
@@ -183,6 +223,8 @@ def _scores(rows: Iterable[Mapping[str, Any]]) -> _Scores:
         scores = by_link.setdefault(link, {ORACLE: math.log(FAIR)} if row["shared"] else {})
         log = math.log(max(float(row[SCORE]), LEAST_SCORE))
         scores[row["scheme"]] = log
+        if CAUSAL in row:
+            scores[CAUSAL] = math.log(max(float(row[CAUSAL]), LEAST_SCORE))
     links = [link for link, scores in by_link.items() if ORACLE in scores]
     labels = dict.fromkeys(label for link in links for label in by_link[link])
     of = {

@@ -20,6 +20,11 @@ a rise.
 A real scheme also pays for the rounding to packets (2.4 ms at 5 Mbit/s). If it sends nothing into an outage, it does
 not learn of the outage's end. The senders of `trade_off` therefore send whole packets, have one in flight at least, and
 send one beyond their window after a round trip in which they sent none.
+
+The causal oracle is told nothing: c is what its own packets showed, one RTT late. A slot in which it had a queue shows
+the capacity. Another slot shows that the link served what came, so the estimate stays, or rises to what was served.
+Until it knows of its first queue, it doubles its window per round trip. Its gain and its window of averaging are those
+that are best on the link, with hindsight. So it shows what an end-to-end sender can reach, and is no bound on it.
 """
 
 from __future__ import annotations
@@ -142,9 +147,17 @@ def trade_off(capacity_mbps: bytes, slot_ms: float, late: int, limit_bytes: floa
 
 
 def best_score(
-    capacity_mbps: Floats, slot_ms: float, base_rtt_ms: float, limit_bytes: float, *, by_opportunities: bool
+    capacity_mbps: Floats,
+    slot_ms: float,
+    base_rtt_ms: float,
+    limit_bytes: float,
+    *,
+    by_opportunities: bool,
+    is_causal: bool = False,
 ) -> float:
     """Returns the best normalised power of the senders of `trade_off`, which here lose no part of a packet.
+
+    If `is_causal`, they are the causal oracle's: nobody tells them the capacity.
 
     `by_opportunities`: a packet waits for a delivery opportunity of a trace, and takes no time of its own to send. Else
     its own serialisation is no queueing delay, as in `queueing_delay_mean_ms`.
@@ -154,10 +167,11 @@ def best_score(
     constant = bool(np.all(served_most == served_most[:1]))
     own_bytes = 0.0 if by_opportunities else _PACKET_BYTES
     best = 0.0
-    for average_ms in AVERAGES_MS[:1] if constant else AVERAGES_MS:
-        known = _trailing_mean(served_most, max(1, round(average_ms / slot_ms)))
+    for average_ms in AVERAGES_MS[:1] if constant and not is_causal else AVERAGES_MS:
+        window = max(1, round(average_ms / slot_ms))
+        known = _trailing_mean(served_most, window)
         for gain in GAINS:
-            sender = (late, gain, limit_bytes, _PACKET_BYTES, True)
+            sender = (late, gain, limit_bytes, _PACKET_BYTES, True, window if is_causal else 0)
             sent, served, lost, _ = _core.one_rtt_late(served_most, known, *sender)
             accepted = sent - lost
             weight = np.diff(accepted)

@@ -216,7 +216,10 @@ def _league(result: Evaluation) -> list[Section]:
         "The headroom is the score of an oracle over that of the best heuristic, less 1: what is left to learn. A lone "
         "sender's score is normalised power, and its oracle knows capacity one round trip late. Where flows share a "
         "link, the oracle gives each its fair share without a queue. The best fixed window is chosen with hindsight "
-        "on each link. Scores are geometric means over links, with a bootstrap interval."
+        "on each link. The causal oracle knows of the capacity what its own packets showed: so much of the headroom is "
+        "within reach of an end-to-end sender. Where flows share a link, the best heuristic of each link stands for "
+        "it. The bound is the link if no sender has more than 5 % left, knowledge if only one that is told the "
+        "capacity has, and else the controller. Scores are geometric means over links, with bootstrap intervals."
     )
     tables = [(Table(*headroom_table(known), words=1)), Table(*league_table(league_scores(result)), words=1)]
     return [Section("The league", lead, tables)]

@@ -155,17 +155,24 @@ def print_summary(result: Evaluation, verdict: Verdict | None, page: Path | None
 
 def headroom_table(known: Sequence[Headroom]) -> tuple[list[str], list[list[str]]]:
     """Returns (headings, rows): the headroom of each family of the league."""
-    head = ["family", "links", "oracle", "best heuristic", "its score", "headroom [95 %]", "over the best of each link"]
-    head += ["best fixed window", "more than 5 %?"]
+    head = ["family", "links", "oracle", "causal oracle", "best fixed window", "best heuristic", "its score"]
+    head += ["headroom [95 %]", "over the best of each link", "within reach [95 %]", "more than 5 %?", "bound"]
     rows = []
     for each in known:
-        low, high = (f"{100 * bound:.0f}" if math.isfinite(bound) else "–" for bound in (each.low, each.high))
         links = f"{each.links}" + (f" ({each.synthetic} generated)" if each.synthetic else "")
-        said = f"{100 * each.gain:.0f} % [{low}, {high}]"
-        window = f"{each.window:.3f}" if math.isfinite(each.window) else "–"
-        row = [each.family, links, f"{each.oracle:.3f}", label(each.best), f"{each.score:.3f}", said]
-        rows.append([*row, f"{100 * each.gain_of_links:.0f} %", window, each.answer])
+        row = [each.family, links, *map(_score, (each.oracle, each.causal, each.window)), label(each.best)]
+        row += [_score(each.score), _gain(each.gain, each.low, each.high), f"{100 * each.gain_of_links:.0f} %"]
+        rows.append([*row, _gain(each.reach, each.reach_low, each.reach_high), each.answer, each.bound])
     return head, rows
+
+
+def _score(score: float) -> str:
+    return f"{score:.3f}" if math.isfinite(score) else "–"
+
+
+def _gain(gain: float, *interval: float) -> str:
+    low, high = (f"{100 * end:.0f}" if math.isfinite(end) else "–" for end in interval)
+    return f"{100 * gain:.0f} % [{low}, {high}]"
 
 
 def league_table(scores: Mapping[str, Mapping[str, float]]) -> tuple[list[str], list[list[str]]]:

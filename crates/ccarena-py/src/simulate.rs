@@ -232,10 +232,11 @@ fn drive(py: Python<'_>, scenario_json: &str, acks: u64) -> PyResult<()> {
     Ok(())
 }
 
-/// `one_rtt_late(served_most: float64[n], known: float64[n], late, gain, limit_bytes, packet_bytes, carries=False) ->
-/// (sent, served, lost, queue)`, each `float64[n + 1]`: bytes so far of a sender that learns of capacity `late` slots later.
+/// `one_rtt_late(served_most: float64[n], known: float64[n], late, gain, limit_bytes, packet_bytes, carries=False,
+/// infers=0) -> (sent, served, lost, queue)`, each `float64[n + 1]`: bytes so far of a sender that learns of capacity
+/// `late` slots later; by its own packets alone, over `infers` slots, if `infers` is above 0.
 #[pyfunction]
-#[pyo3(signature = (served_most, known, late, gain, limit_bytes, packet_bytes, carries=false))]
+#[pyo3(signature = (served_most, known, late, gain, limit_bytes, packet_bytes, carries=false, infers=0))]
 #[expect(clippy::too_many_arguments, reason = "those of the sender, one by one")]
 #[expect(clippy::type_complexity, reason = "four arrays")]
 fn one_rtt_late<'py>(
@@ -247,6 +248,7 @@ fn one_rtt_late<'py>(
     limit_bytes: f64,
     packet_bytes: f64,
     carries: bool,
+    infers: usize,
 ) -> PyResult<(
     Bound<'py, PyArray1<f64>>,
     Bound<'py, PyArray1<f64>>,
@@ -254,7 +256,7 @@ fn one_rtt_late<'py>(
     Bound<'py, PyArray1<f64>>,
 )> {
     let (served_most, known) = (served_most.as_slice()?, known.as_slice()?);
-    let sender = oracle::Sender { late, gain, packet: packet_bytes, carries };
+    let sender = oracle::Sender { late, gain, packet: packet_bytes, carries, infers };
     let run = py.detach(|| oracle::one_rtt_late(served_most, known, sender, limit_bytes));
     let [sent, served, lost, queue] = [run.sent, run.served, run.lost, run.queue].map(|x| PyArray1::from_vec(py, x));
     Ok((sent, served, lost, queue))

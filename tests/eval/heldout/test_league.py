@@ -17,7 +17,7 @@ from ccarena.errors import ConfigError
 from ccarena.eval.heldout import evaluate, league, links
 from ccarena.eval.heldout.evaluation import BEST_WINDOW, ORACLE, Evaluation
 from ccarena.eval.heldout.expectations import judge
-from ccarena.eval.heldout.headroom import EVERY, SCORE, headroom, league_scores, score_of
+from ccarena.eval.heldout.headroom import CAUSAL, EVERY, SCORE, Headroom, bounds, headroom, league_scores, score_of
 from ccarena.eval.heldout.link import LEAGUE, Link, scenario
 from ccarena.eval.heldout.oracle import best_score
 from ccarena.eval.heldout.page import evaluation_page
@@ -108,7 +108,9 @@ def test_page_terminal_and_json_have_the_tables(
     verdict = judge(result)
     league_ = digest(result, verdict)["league"]
     assert [each["family"] for each in league_["headroom"]] == ["constant", "shared"]
-    assert set(league_["scores"]) == {ORACLE, BEST_WINDOW, "cubic", "copa"}
+    assert set(league_["scores"]) == {ORACLE, CAUSAL, BEST_WINDOW, "cubic", "copa"}
+    constant, shared = league_["headroom"]
+    assert constant["score"] < constant["causal"] < constant["oracle"] and math.isnan(shared["causal"])
     assert "league" not in digest(Evaluation(meta={"seeds": 1}), verdict)
     print_summary(result, verdict)
     assert "what is left to learn" in capsys.readouterr().out
@@ -153,6 +155,18 @@ def test_the_oracle_of_a_constant_link_loses_the_first_round_trip_alone() -> Non
     assert later < late < 0.95
 
 
+def test_nobody_tells_the_causal_oracle_the_capacity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where capacity steps, what it has to find out costs it a few percent; behind a constant rate less."""
+    every = of(tmp_path, monkeypatch)
+    lost = {}
+    for family in ("constant", "steps"):
+        link = next(link for link in every if league.family_of(link.group) == family)
+        capacity = perform(scenario(link, parse("reno")), SIM).measured().flows[0].capacity_mbps
+        scores = bounds(link, capacity)
+        lost[family] = 1 - scores[CAUSAL] / scores[SCORE]
+    assert 0 < lost["constant"] < lost["steps"] < 0.25
+
+
 def test_a_run_that_gets_nothing_through_has_no_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     link = next(link for link in of(tmp_path, monkeypatch) if link.shared == "rival")
     document = scenario(link, parse("cubic"))
@@ -183,7 +197,10 @@ def test_headroom_is_the_ratio_of_geometric_means() -> None:
     assert constant.gain == pytest.approx((0.9 * 0.8 * 0.9) ** (1 / 3) / 0.6 - 1)
     assert constant.gain_of_links == pytest.approx((1 * (0.8 / 0.6) * (0.9 / 0.6)) ** (1 / 3) - 1)
     assert constant.low <= constant.gain <= constant.high and constant.window == pytest.approx(0.7)
-    assert constant.answer == "yes"
+    assert constant.answer == "yes" and math.isnan(constant.causal)
+    assert constant.reach == pytest.approx(1.5 ** (1 / 3) - 1), (
+        "without a causal oracle, the best heuristic of each link"
+    )
     assert (shared.family, cubic.family, own.family) == ("shared", "shared: beside cubic", "shared: own flows")
     assert cubic.best == "bbr" and cubic.gain == pytest.approx(1 / 0.4 - 1), "a fair oracle has score 1"
     assert math.isnan(own.low) and own.answer == "undecided" and math.isnan(own.window)
@@ -193,6 +210,22 @@ def test_headroom_is_the_ratio_of_geometric_means() -> None:
     assert scores["bbr"][EVERY] == pytest.approx(mean), "families count alike"
     assert [*scores][:2] == [ORACLE, "runs/p"]
     assert headroom(Evaluation(rows=[{"group": "constant", "scheme": "copa", "link": "x", "seed": 0}])) == []
+
+
+def test_what_bounds_the_best_heuristic() -> None:
+    def one(oracle: tuple[float, float], causal: tuple[float, float], known: float = 0.9) -> Headroom:
+        gain, reach = (sum(ends) / 2 for ends in (oracle, causal))
+        return Headroom("constant", 9, 0, 0.9, "copa", 0.8, gain, *oracle, gain, 0.7, known, reach, *causal)
+
+    assert one((0.01, 0.04), (0.0, 0.03)).bound == "link"
+    assert one((0.06, 0.2), (-0.02, 0.04)).bound == "knowledge"
+    assert one((0.06, 0.2), (0.06, 0.1)).bound == "controller"
+    assert one((0.01, 0.2), (-0.02, 0.04)).bound == one((0.06, 0.2), (0.04, 0.06)).bound == "undecided"
+    assert one((0.06, 0.2), (-0.02, 0.04), math.nan).bound == "undecided", "what nobody reaches here may be reached"
+    rows = rows_of({ORACLE: [0.9, 0.8], CAUSAL: [0.6, 0.6], "copa": [0.5, 0.5]})
+    [found] = headroom(Evaluation(rows=rows, entrants={"copa": {"scheme": "copa"}}))
+    assert (found.causal, found.reach) == (pytest.approx(0.6), pytest.approx(0.2))
+    assert found.bound == "controller" and found.as_dict()["bound"] == "controller"
 
 
 def test_the_kept_scores_are_of_this_league() -> None:
