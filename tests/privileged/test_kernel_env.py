@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,8 @@ def test_an_episode_of_random_actions() -> None:
     assert all(set(info) == {*REPORT_FIELDS, "interval_s", "missed_intervals"} for *_, info in played)
 
 
-@pytest.mark.parametrize("name", ["Hyvar", "Orca", "Aurora"])
-def test_an_episode_of_a_continuous_scheme(name: str) -> None:
+def an_episode(name: str) -> list[tuple[Any, ...]]:
+    """The steps of an episode of a continuous scheme under one action."""
     link = {
         "service": {"type": "constant", "rate_mbps": 24},
         "delay_ms": 15,
@@ -66,13 +67,20 @@ def test_an_episode_of_a_continuous_scheme(name: str) -> None:
     while not played or not played[-1][3]:
         played.append(env.step(np.array([-0.1 if name != "Aurora" else 1.0], np.float32)))
     env.close()
-    infos = [info for *_, info in played]
-    assert len(played) > 5 and np.isfinite([reward for _, reward, *_ in played]).all()
     assert all(observation.shape == env.observation_space.shape for observation, *_ in played)
-    assert sum(info["interval_s"] for info in infos) == pytest.approx(3, abs=1.1)
-    if name == "Hyvar":
-        assert {info["case"] for info in infos[:-1]} <= {3.0, 4.0}, "asked when there is a queue or a loss"
-        assert np.mean([info["throughput_mbps"] for info in infos]) > 18
+    return played
+
+
+def test_episodes_of_continuous_schemes_at_once() -> None:
+    names = ("Hyvar", "Orca", "Aurora")
+    with ThreadPoolExecutor(len(names)) as at_once:
+        episodes = dict(zip(names, at_once.map(an_episode, names), strict=True))
+    for name, played in episodes.items():
+        assert len(played) > 5 and np.isfinite([reward for _, reward, *_ in played]).all(), name
+        assert sum(info["interval_s"] for *_, info in played) == pytest.approx(3, abs=1.1), name
+    infos = [info for *_, info in episodes["Hyvar"]]
+    assert {info["case"] for info in infos[:-1]} <= {3.0, 4.0}, "asked when there is a queue or a loss"
+    assert np.mean([info["throughput_mbps"] for info in infos]) > 18
 
 
 def test_leaving_in_the_middle_and_coming_back() -> None:

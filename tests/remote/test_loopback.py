@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -115,15 +116,18 @@ def test_what_goes_wrong_says_why(serve: Serve, secret: str) -> None:
             run_scenario(document, address=address, token=secret)
         return str(caught.value)
 
-    assert "the server's key is not that of this token" in refused(steady(), secret="0" * 64)
-    assert "duration_s: got 3; expected at most 2, the limit of this server" in refused(steady(3))
-    assert "the run sent more than 1 MB, the limit of this server" in refused(steady(1, mbps=40))
-    assert "flows: got 33; expected at most 32" in refused({**steady(), "flows": steady()["flows"] * 33})
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as closed:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as closed, ThreadPoolExecutor(1) as beside:
+        # What goes there is never read: the client waits for an answer meanwhile.
         closed.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{closed.getsockname()[1]}"
-    assert f"{address}: no answer within 5 s; is `ccarena remote serve` running there" in refused(steady(), address)
-    assert "expected HOST:PORT" in refused(steady(), "no such host:1")
+        absent = f"127.0.0.1:{closed.getsockname()[1]}"
+        unanswered = beside.submit(refused, steady(), absent)
+        assert "the server's key is not that of this token" in refused(steady(), secret="0" * 64)
+        assert "duration_s: got 3; expected at most 2, the limit of this server" in refused(steady(3))
+        assert "the run sent more than 1 MB, the limit of this server" in refused(steady(1, mbps=40))
+        assert "flows: got 33; expected at most 32" in refused({**steady(), "flows": steady()["flows"] * 33})
+        assert "expected HOST:PORT" in refused(steady(), "no such host:1")
+        said = f"{absent}: no answer within 5 s; is `ccarena remote serve` running there"
+        assert said in unanswered.result()
     # After all of that it serves.
     assert run_scenario(steady(0.2), address=server.address, token=secret)["flows"][0]["delivered_bytes"] > 0
 

@@ -194,20 +194,22 @@ def test_a_machine_that_lacks_a_package_is_named() -> None:
     """The cluster's machine has `json`, and nothing called `ccarena.absent`."""
     pytest.importorskip("ray", reason="RAY IS NOT INSTALLED: its executor is not tested (ccarena[ray])")
     code = (
-        "import sys; from ccarena.executors.ray import connect; from ccarena.tune.packages import check_machines; "
-        "connect(sys.argv[1]); check_machines({'json': ('json', 'train')}); "
-        "check_machines({}, 'memory://sweep'); print('whole'); check_machines(*eval(sys.argv[2]))"
+        "import sys; from ccarena.errors import CcarenaError; from ccarena.executors.ray import connect\n"
+        "from ccarena.tune.packages import check_machines\n"
+        "connect(sys.argv[1]); check_machines({'json': ('json', 'train')}); check_machines({}, 'memory://sweep')\n"
+        "print('whole')\n"
+        "for given in eval(sys.argv[2]):\n"
+        "    try: check_machines(*given)\n"
+        "    except CcarenaError as error: print(' '.join(str(error).split()))\n"
     )
     lacking = {"json": ("json", "train"), "ccarena.absent": ("x-pack", "tune")}
     with nodes.apart(num_cpus=1) as (address, _):
-        for given, message in (
-            ((lacking,), 'needs the Python package "x-pack"'),
-            (({}, "no://x"), "Protocol not known"),
-        ):
-            command = [sys.executable, "-c", code, address, repr(given)]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-            assert done.stdout == "whole\n", done.stderr
-            assert "on the machine 1" in done.stderr and message in done.stderr
+        command = [sys.executable, "-c", code, address, repr([(lacking,), ({}, "no://x")])]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    whole, package, folder = done.stdout.splitlines() or pytest.fail(done.stderr)
+    assert whole == "whole"
+    assert "on the machine 1" in package and 'needs the Python package "x-pack"' in package
+    assert "on the machine 1" in folder and "Protocol not known" in folder
 
 
 @pytest.mark.parametrize("begun", [False, True])
