@@ -67,15 +67,20 @@ def test_policies_think_in_the_kernel_as_they_do_in_user_space() -> None:
     by_scheme: dict[str, list[str]] = {}
     for name in shipped_policies():
         by_scheme.setdefault(artifact.load(find_policy(name)).spec["name"], []).append(name)
+    here = run_scenario(with_policies(list(shipped_policies())), in_kernel=False)
+    assert here["machine"]["reports"] > 0
+    as_daemons = {flow["name"]: flow for flow in here["flows"]}
     # In the kernel one policy of a run may have packets with ACCT's option.
     for names in zip_longest(*by_scheme.values()):
-        document = with_policies([name for name in names if name])
-        there, here = (run_scenario(document, in_kernel=in_kernel) for in_kernel in (True, False))
-        assert there["machine"]["reports"] == 0 and here["machine"]["reports"] > 0
-        for flow, as_daemon in zip(there["flows"], here["flows"], strict=True):
+        there = run_scenario(with_policies([name for name in names if name]), in_kernel=True)
+        assert there["machine"]["reports"] == 0
+        for flow in there["flows"]:
+            as_daemon = as_daemons.pop(flow["name"])
             decisions = (flow["decisions"], as_daemon["decisions"])
-            assert min(decisions) > 10 and max(decisions) < 2 * min(decisions), flow["name"]
+            # Of Hyvar's clocks one asks only when a queue or a loss lasts: now and then.
+            assert min(decisions) > 3 and max(decisions) < 2 * min(decisions) + 20, (flow["name"], decisions)
             assert flow["delivered_bytes"] == pytest.approx(as_daemon["delivered_bytes"], rel=0.25), flow["name"]
+    assert not as_daemons
 
 
 def test_rates_timers_and_windows_without_a_base_do_in_the_kernel_what_they_do_in_the_simulator(tmp_path: Path) -> None:
@@ -181,23 +186,27 @@ def await_end(pid: int, within_s: float = 5.0) -> None:
     raise AssertionError(f"process {pid} still runs after {within_s} s")
 
 
-@pytest.mark.parametrize("scheme", ["cubic", "wcc-ai", "vegas"])
-def test_one_flow_fills_its_link(scheme: str) -> None:
-    """In the kernel, as a BPF program of ours, and from user space over the bridge."""
-    document = scenario(scheme)
+def test_one_flow_fills_its_link() -> None:
+    """In the kernel, as a BPF program of ours, and from user space over the bridge: each on a link of its own."""
+    schemes = ("cubic", "wcc-ai", "vegas")
+    document = scenario(*schemes)
+    [link] = document["links"]
+    document["links"] = [{**link, "name": scheme} for scheme in schemes]
+    document["flows"] = [{**flow, "path": [flow["scheme"]]} for flow in document["flows"]]
     result = run_scenario(document)
-    figures = figures_of(document, result)
-    assert 20 < figures["throughput_mbps"] <= 24.1
-    # 50 packets of 1500 bytes wait for at most 25 ms.
-    assert 0 < figures["queueing_delay_mean_ms"] < figures["queueing_delay_p95_ms"] <= 26
-    [flow] = result["flows"]
-    assert 19.5 < flow["rtt_min_ms"] < 25 and flow["rtt_min_ms"] < flow["rtt_mean_ms"] < 50
-    assert flow["delivered_bytes"] * 8e-6 / 2 == pytest.approx(figures["goodput_mbps"])
-    assert 0.9 * 24 * 0.96 / 1.05 < figures["goodput_mbps"] < figures["throughput_mbps"]
-    log = PacketLog.from_arrays(result["links"][0]["log"])
-    assert (np.diff(log.departure_ns) >= 500_000).all(), "a packet of 1500 bytes takes 0.5 ms"
-    assert (log.departure_ns > log.arrival_ns).all()
-    assert log.departure_ns[-1] < 2.01e9, "the emulator stops within its host's next wake"
+    for number, scheme in enumerate(schemes):
+        figures = figures_of(document, result, number)
+        assert 20 < figures["throughput_mbps"] <= 24.1, scheme
+        # 50 packets of 1500 bytes wait for at most 25 ms.
+        assert 0 < figures["queueing_delay_mean_ms"] < figures["queueing_delay_p95_ms"] <= 26, scheme
+        flow = result["flows"][number]
+        assert 19.5 < flow["rtt_min_ms"] < 25 and flow["rtt_min_ms"] < flow["rtt_mean_ms"] < 50, scheme
+        assert flow["delivered_bytes"] * 8e-6 / 2 == pytest.approx(figures["goodput_mbps"]), scheme
+        assert 0.9 * 24 * 0.96 / 1.05 < figures["goodput_mbps"] < figures["throughput_mbps"], scheme
+        log = PacketLog.from_arrays(result["links"][number]["log"])
+        assert (np.diff(log.departure_ns) >= 500_000).all(), "a packet of 1500 bytes takes 0.5 ms"
+        assert (log.departure_ns > log.arrival_ns).all()
+        assert log.departure_ns[-1] < 2.01e9, "the emulator stops within its host's next wake"
     machine = result["machine"]
     assert machine["lateness"]["count"] > 1000 and machine["kernel"] == os.uname().release
 
