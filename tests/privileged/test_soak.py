@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("kernel")
 
 
 @pytest.mark.parametrize(
-    "words", [("bench.soak", "--rounds", "5"), ("bench.soak", "--churn", "3000"), ("bench.swaps", "--rounds", "30")]
+    "words", [("bench.soak", "--rounds", "3"), ("bench.soak", "--churn", "3000"), ("bench.swaps", "--rounds", "16")]
 )
 def test_nothing_is_left_stalls_or_grows(words: tuple[str, ...]) -> None:
     # In a process of its own, which forks its clients.

@@ -63,13 +63,16 @@ def alone(rows: Rows, named: dict[str, Any], label: str) -> list[int]:
 def test_runs_that_would_rank_a_liar_first_are_found(
     exported: tuple[Rows, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All runs of one entrant but one are false, whichever that is, and only one run is asked to be repeated."""
+    """All runs of one entrant but one are false, and only one run is asked to be repeated.
+
+    The draw knows entrants and traces, and no figures: a few of the runs that could be spared stand for all.
+    """
     rows, named = exported
     mine = alone(rows, named, "reno")
     assert len(mine) == 24
     caught: list[str] = []
     monkeypatch.setattr(exchange, "again", lambda chosen, file: caught.extend(run["key"] for _, run in chosen))
-    for spared in mine:
+    for spared in mine[::6]:
         false = {rows[at]["key"] for at in mine if at != spared}
         file = written(tmp_path, [boasting(row) if row["key"] in false else row for row in rows], named)
         caught.clear()
