@@ -76,13 +76,19 @@ IDLE = $(shell chrt --idle 0 true 2>/dev/null && echo chrt --idle 0) nice -n 19
 COMPUTED := build/test-computed.log
 test-real-time test-computed: export OMP_NUM_THREADS = 1
 test-real-time test-computed: PYTEST = $(BIN)/python -m pytest
+# Rust's tests of real time are those of the programs' crates. Each part builds all crates alike, as one with fewer of them
+# would build the shared ones again with other features, and runs its own.
+RUST_TESTS = cargo test $(CRATES) --profile checked $(CARGO_ARGS) --config 'target."cfg(all())".runner = \
+  ["sh", "-c", "case $$CARGO_PKG_NAME in ccarena-link|ccarena-quic|ccarena-kernel) $(1);; *) $(2);; esac", "run"]'
+RUN := exec \"$$@\"
 test-real-time:
-	cargo test $(CRATES) --profile checked $(CARGO_ARGS)
+	$(call RUST_TESTS,$(RUN),:) --tests
 	$(PYTEST) -m 'not slow and alone' $(ARGS) || [ $$? = $(NONE_SELECTED) ]
 
 test-computed:
 	@mkdir -p $(dir $(COMPUTED))
-	@code=0; $(IDLE) $(PYTEST) -m 'not slow and not alone' -n auto --dist loadfile $(ARGS) >$(COMPUTED) 2>&1 || code=$$?; \
+	@code=0; { $(IDLE) $(call RUST_TESTS,:,$(RUN)) && \
+	  $(IDLE) $(PYTEST) -m 'not slow and not alone' -n auto --dist loadfile $(ARGS); } >$(COMPUTED) 2>&1 || code=$$?; \
 	  cat $(COMPUTED); [ $$code = 0 ] || [ $$code = $(NONE_SELECTED) ]
 
 # Into a folder that stands before the environment's own; torch, which is large, stays the environment's.
