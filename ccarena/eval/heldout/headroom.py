@@ -71,8 +71,8 @@ class Headroom:
     causal: float
     """Score of the causal oracle; NaN where flows share a link."""
     reach: float
-    """What is within reach of an end-to-end sender above the best heuristic: the causal oracle's score; where flows
-    share a link, that of the best heuristic of each link."""
+    """Headroom within reach of an end-to-end sender, above the best heuristic: to the causal oracle; where flows share
+    a link, to the best heuristic of each link."""
     reach_low: float
     reach_high: float
 

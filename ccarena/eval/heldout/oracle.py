@@ -175,7 +175,7 @@ def best_score(
             sent, served, lost, _ = _core.one_rtt_late(served_most, known, *sender)
             accepted = sent - lost
             weight = np.diff(accepted)
-            if weight.sum() > 0:
+            if weight.sum() > 0 and served[-1] > 0:
                 # All that came before the last packet of the slot is gone when its own transmission begins.
                 delay_ms = np.average(
                     _waiting_ms(np.maximum(accepted - own_bytes, 0.0), served, slot_ms), weights=weight
