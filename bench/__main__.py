@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench import api, cluster, kernel, leaderboard, quic, realtime, saturation, simulator, stacks, training
-from bench.sheet import Sheet, version
+from bench.sheet import Sheet
 from ccarena.core import measurements
 from ccarena.errors import CcarenaError
 
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--run-seconds", type=float, default=10.0, help="length of a run in real time (10)")
     parser.add_argument("--rounds", type=int, default=100, help="rounds of attaching and killing the bridge (100)")
     args = parser.parse_args(arguments)
-    sheet = Sheet(measurements.source("make bench", args.date, version()))
+    sheet = Sheet(measurements.source("make bench", args.date))
     try:
         if "simulator" in args.only:
             simulator.measure(sheet)

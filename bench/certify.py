@@ -13,7 +13,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.sheet import version
 from ccarena.core import measurements
 from ccarena.core.measurements import Entry, Source
 from ccarena.errors import CcarenaError
@@ -46,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--record", type=Path, default=measurements.FILE, metavar="FILE", help="(%(default)s)")
     parser.add_argument("--date", default=datetime.date.today().isoformat(), help="the day that is recorded (today)")
     args = parser.parse_args(arguments)
-    source = measurements.source("python -m bench.certify", args.date, version())
+    source = measurements.source("python -m bench.certify", args.date)
     try:
         for given in args.policies:
             policy = artifact.load(find_policy(given))

@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.sheet import version
 from ccarena.attacks.case import scenario
 from ccarena.attacks.space import read_space
 from ccarena.configs import TrainConfig, load_config
@@ -158,7 +157,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--record", type=Path, default=measurements.FILE, metavar="FILE", help="(%(default)s)")
     parser.add_argument("--date", default=datetime.date.today().isoformat(), help="the day that is recorded (today)")
     args = parser.parse_args(arguments)
-    source = measurements.source("make curriculum", args.date, version())
+    source = measurements.source("make curriculum", args.date)
     try:
         policies = {
             f"{arm}-{seed}": train(arm, seed, args.decisions, args.threads, args.out)

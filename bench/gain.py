@@ -28,7 +28,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.clairvoyant import Clairvoyant, climb
-from bench.sheet import version
 from ccarena.configs import TrainConfig, load_config
 from ccarena.core import measurements
 from ccarena.core.files import write_atomically
@@ -312,7 +311,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--record", type=Path, default=measurements.FILE, metavar="FILE", help="(%(default)s)")
     parser.add_argument("--date", default=datetime.date.today().isoformat(), help="the day that is recorded (today)")
     args = parser.parse_args(arguments)
-    source = measurements.source(f'make gain ARGS="--links {args.links}"', args.date, version())
+    source = measurements.source(f'make gain ARGS="--links {args.links}"', args.date)
     try:
         chosen = {name: Measured(SETTINGS[name], args.out / name, args.threads) for name in args.only}
         for measured in chosen.values():

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from bench.sheet import version
 from ccarena.core.files import digest, write_atomically
+from ccarena.core.measurements import version
 from ccarena.errors import CcarenaError, ConfigError
 from ccarena.eval.heldout.links import Link, build, scenario
 from ccarena.eval.measure.fairness import jain_index

@@ -7,9 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import growth
+from bench import growth, stale
 from bench.simulator import GROWTH
-from ccarena import __version__
 from ccarena.core.files import write_atomically
 from ccarena.core.measurements import FILE, GROUPS, Entry, Source, Target, load
 from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError, did_you_mean
@@ -26,9 +25,11 @@ the figures: `make bench` (as root with the emulator and the kernel bridge), `ma
 - **[N]** refers to [command, version, date and machine](#where-the-figures-come-from) at the end of the page.
 - **Target** is the project's own goal; a figure in bold misses it.
 - **Ratio** compares two figures of the same run. Absolute speeds depend on the machine.
-- **†** marks figures of an earlier version than this one. The code that they measure may have changed since.
+- **†** marks figures whose code has changed since. When `make measurements` wrote this page, files that they measure
+  (`FOLDERS` of `bench/stale.py`) differed from the recorded commit.
+- **‡** marks figures of which that is unknown. Their commit is not in the clone, or they were measured with
+  changes that no commit has.
 """
-STALE = "†"
 MARK = re.compile(r"<!-- measured:(\S+?)(:ratio|:machine)? -->.*?<!-- /measured -->", flags=re.S)
 
 
@@ -122,7 +123,7 @@ def _plain(rows: Sequence[Entry], number: dict[str, int]) -> str:
             if row.ratio.target is not None:
                 ratio += f" (target {_target(row.ratio.target)})"
                 ratio = ratio if row.ratio.target.met(row.ratio.value) else f"**{ratio}**"
-        cells = [row.what, _marked(row), _target(row.target, row.unit), ratio, _reference(row.source, number)]
+        cells = [row.what, _marked(row), _target(row.target, row.unit), ratio, _reference(row, number)]
         lines.append(f"| {' | '.join(map(_cell, cells))} |")
     return "\n".join(lines) + "\n"
 
@@ -139,14 +140,13 @@ def _by_case(rows: Sequence[Entry], number: dict[str, int]) -> str:
         cells = [what, *([targets[0] if targets else ""] if with_targets else [])]
         cells += [_marked(of[case]) if case in of else "" for case in cases]
         lines.append(f"| {' | '.join(map(_cell, cells))} |")
-    sources = {number[_source_line(row.source)]: _reference(row.source, number) for row in rows}
+    sources = {number[_source_line(row.source)]: _reference(row, number) for row in rows}
     return "\n".join([*lines, "", f"Measured by {', '.join(sources[one] for one in sorted(sources))}."]) + "\n"
 
 
-def _reference(source: Source, number: dict[str, int]) -> str:
-    """Returns the number of a source, marked if it is of an earlier version."""
-    of_this = source.version.partition("+")[0] == __version__
-    return f"[{number[_source_line(source)]}]{'' if of_this else STALE}"
+def _reference(row: Entry, number: dict[str, int]) -> str:
+    """Returns the number of a figure's source, marked if its code has changed since."""
+    return f"[{number[_source_line(row.source)]}]{stale.mark(row.group, row.source)}"
 
 
 def _marked(row: Entry) -> str:

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 from bench import nodes
-from bench.sheet import version
 from ccarena.configs import parse_overrides
 from ccarena.core.files import write_atomically
 from ccarena.core.measurements import Entry, merge, source
@@ -161,7 +160,7 @@ def proof(out: Path, words: Sequence[str]) -> int:
 def record(path: Path, out: Path, command: str, took_s: float) -> None:
     """Merges the table into the file of measurements. Raises ConfigError."""
     table = json.loads((out / TABLE).read_text("utf-8"))
-    origin = source(command, date.today().isoformat(), version())
+    origin = source(command, date.today().isoformat())
 
     def entry(name: str, what: str, value: float | str, unit: str = "", table: str = "", case: str = "") -> Entry:
         return Entry(f"proof/{name}", "training", what, value, origin, unit, table=table, case=case)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-from pathlib import Path
-
-from ccarena import __version__
 from ccarena.core.measurements import Entry, Ratio, Source, Target
 
 
@@ -44,15 +40,3 @@ def _verdict(value: float, target: Target | None) -> str:
     bounds = (("≥", target.at_least), ("≤", target.at_most))
     text = ", ".join(f"{sign} {bound:g}" for sign, bound in bounds if bound is not None)
     return f"(target {text}: {'reached' if target.met(value) else 'NOT reached'})"
-
-
-def version() -> str:
-    """The version and, in a checkout, the commit."""
-    described = subprocess.run(
-        ["git", "describe", "--always", "--dirty"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).parent,
-    )
-    return f"{__version__}+{described.stdout.strip()}" if described.returncode == 0 else __version__

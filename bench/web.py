@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import ccarena
-from bench.sheet import Sheet, version
+from bench.sheet import Sheet
 from ccarena import _core
 from ccarena.core import measurements
 from ccarena.core.measurements import Target
@@ -71,7 +71,7 @@ def main() -> int:
     parser.add_argument("--record", type=Path, metavar="FILE", help="results file to merge the figures into")
     args = parser.parse_args()
     try:
-        sheet = Sheet(measurements.source("make web-bench", time.strftime("%Y-%m-%d"), version()))
+        sheet = Sheet(measurements.source("make web-bench", time.strftime("%Y-%m-%d")))
         measure(sheet, args.rounds)
         if args.record is not None:
             measurements.merge(args.record, sheet.entries)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import platform
+import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -20,7 +21,7 @@ from ccarena.core.files import write_atomically
 from ccarena.core.machine import processor, usable_cores
 from ccarena.errors import ConfigError
 
-__all__ = ["FILE", "GROUPS", "Entry", "Ratio", "Source", "Target", "load", "machine", "merge", "source"]
+__all__ = ["FILE", "GROUPS", "Entry", "Ratio", "Source", "Target", "load", "machine", "merge", "source", "version"]
 
 FILE = Path("docs", "measurements.json")
 """Path of the repository's measured figures, from its root."""
@@ -96,9 +97,25 @@ class Entry:
     """Column of that table, such as `seed 1`, if several entries share `what`."""
 
 
-def source(command: str, date: str, version: str = __version__) -> Source:
-    """Returns a source on this machine; `date` is today (ISO 8601)."""
-    return Source(command, version, date, machine())
+def source(command: str, date: str) -> Source:
+    """Returns a source of this code on this machine; `date` is today (ISO 8601)."""
+    return Source(command, version(), date, machine())
+
+
+def version() -> str:
+    """Returns the version and, in a checkout, the commit.
+
+    "-dirty" follows if files have changes, except those in docs/, where measuring commands write.
+    """
+    root = Path(__file__).parents[2]
+    git = ["git", "-C", str(root)]
+    if not (root / ".git").exists():
+        return __version__
+    commit = subprocess.run([*git, "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True, check=False)
+    if commit.returncode != 0:
+        return __version__
+    changes = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", ".", ":!docs"], capture_output=True, check=False)
+    return f"{__version__}+{commit.stdout.strip()}{'-dirty' if changes.returncode else ''}"
 
 
 def machine() -> dict[str, Any]:

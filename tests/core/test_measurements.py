@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from bench import growth, page, simulator
+from bench import growth, page, simulator, stale
 from bench.sheet import Sheet
 from ccarena import __version__
-from ccarena.core.measurements import FILE, Entry, Ratio, Source, Target, load, machine, merge
+from ccarena.core.measurements import FILE, GROUPS, Entry, Ratio, Source, Target, load, machine, merge, version
 from ccarena.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +23,50 @@ def entry(name: str, value: float = 1.0, **more: object) -> Entry:
 
 
 def test_the_page_is_what_the_file_says() -> None:
-    assert (ROOT / page.PAGE).read_text("utf-8") == page.page(load(ROOT / FILE)), "run `make measurements`"
+    """Its marks of stale figures are those of the day on which it was written."""
+    written, now = (ROOT / page.PAGE).read_text("utf-8"), page.page(load(ROOT / FILE))
+    marks = re.compile(rf"(?<=\d\])[{stale.CHANGED}{stale.UNKNOWN}]")
+    assert marks.sub("", written) == marks.sub("", now), "run `make measurements`"
+
+
+def test_a_figure_is_stale_if_the_code_that_it_measures_has_changed(tmp_path: Path) -> None:
+    def git(*words: str) -> str:
+        who = ["-c", "user.name=n", "-c", "user.email=e", "-c", "commit.gpgsign=false"]
+        return subprocess.run(["git", "-C", tmp_path, *who, *words], check=True, capture_output=True, text=True).stdout
+
+    def marks(version: str) -> list[str]:
+        stale._mark.cache_clear()
+        source = Source("make bench", version, "2026-01-02")
+        return [stale.mark(group, source, tmp_path) for group in ("simulator", "quic")]
+
+    for folder in ("crates/ccarena-sim/src", "crates/ccarena-quic/src", "docs"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "file").write_text("before")
+    assert marks("0.2.0+1234567") == ["‡", "‡"], "no repository"
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "one")
+    commit = git("rev-parse", "--short=8", "HEAD").strip()
+    (tmp_path / "docs/file").write_text("after")
+    assert marks(f"0.2.0+{commit}") == ["", ""]
+    assert marks(f"0.2.0+{commit}-dirty") == marks("0.2.0") == marks("0.2.0+0123456") == ["‡", "‡"]
+    (tmp_path / "crates/ccarena-quic/src/file").write_text("after")
+    assert marks(f"0.2.0+{commit}") == ["", "†"], "before a commit, too"
+    git("commit", "-qam", "two")
+    assert marks(f"0.2.0+{commit}") == ["", "†"]
+    assert marks(f"0.1.0+{commit}-dirty") == ["‡", "†"]
+
+
+def test_every_group_names_the_code_that_it_measures() -> None:
+    assert stale.FOLDERS.keys() == GROUPS.keys()
+    missing = {path for paths in stale.FOLDERS.values() for path in paths if not (ROOT / path).exists()}
+    assert not missing
+
+
+def test_a_checkouts_version_names_its_commit() -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("NO GIT CHECKOUT: a version has no commit")
+    assert re.fullmatch(rf"{re.escape(__version__)}\+[0-9a-f]{{8,}}(-dirty)?", version())
 
 
 def test_the_figures_between_marks_are_the_files() -> None:
@@ -60,12 +104,10 @@ def test_the_page_shows_targets_ratios_and_cases() -> None:
     cases = [entry("t/1", 0.5, table="T", case="one"), entry("t/2", "text", table="T", case="two")]
     cases = [Entry(**{**vars(one), "what": "both"}) for one in cases]
     text = page.page([entry("a", 9.0, unit="s", target=Target(at_most=8)), entry("b", ratio=Ratio(2, "c")), *cases])
-    assert "| what a is | **9 s** | ≤ 8 s |  | [1]† |" in text  # of version 0.1.0
-    assert "| what b is | 1 |  | 2 × c | [1]† |" in text
+    assert "| what a is | **9 s** | ≤ 8 s |  | [1]‡ |" in text  # version 0.1.0 names no commit
+    assert "| what b is | 1 |  | 2 × c | [1]‡ |" in text
     assert "|  | one | two |\n|---|---|---|\n| both | 0.5 | text |" in text
     assert "1. `make bench`; version 0.1.0, 2026-01-02; A CPU, 2 cores, Linux 6.18\n" in text
-    own = Source("make bench", f"{__version__}+1234567", "2026-01-02")
-    assert "| what a is | 9 |  |  | [1] |" in page.page([Entry("a", "simulator", "what a is", 9.0, own)])
 
 
 def test_marks_are_filled_and_unknown_ones_refused() -> None:
