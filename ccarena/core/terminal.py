@@ -139,7 +139,7 @@ def width_of_lines() -> int | None:
 def _least(head: str, cells: Sequence[Any], words: bool, narrowest: int) -> tuple[int, int]:
     """(natural width, least width) of a column. A heading may be wrapped, a figure may not."""
     longest = max([len(line) for cell in cells for line in str(cell).splitlines()], default=0)
-    wrapped = max(len(word) for word in head.split())
+    wrapped = max([len(word) for word in head.split()], default=0)
     if words:
         word = max([len(word) for cell in cells for word in str(cell).split()], default=0)
         return max(longest, len(head)), max(wrapped, min(longest, max(narrowest, min(word, _PREFERRED))))

@@ -45,6 +45,12 @@ def test_a_pipe_gets_lines_as_long_as_their_content(
         assert f"{text}  1" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("left", [0, 1, 2])
+def test_a_column_needs_no_heading(capsys: pytest.CaptureFixture[str], left: int) -> None:
+    print_table("t", ["", " "], [["a", "1"], ["", ""]], left=left)
+    assert "a  1" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     "words",
     [["schemes"], ["schemes", "--queues"], ["doctor"], ["reproduce", "--list"], ["assess", "--list"],

@@ -155,7 +155,8 @@ def best_score(
     by_opportunities: bool,
     is_causal: bool = False,
 ) -> float:
-    """Returns the best normalised power of the senders of `trade_off`, which here lose no part of a packet.
+    """Returns the best normalised power of the senders of `trade_off`, which here lose no part of a packet; 0 on a link
+    without any capacity.
 
     If `is_causal`, they are the causal oracle's: nobody tells them the capacity.
 
@@ -163,6 +164,8 @@ def best_score(
     its own serialisation is no queueing delay, as in `queueing_delay_mean_ms`.
     """
     served_most = capacity_mbps * slot_ms * 125.0
+    if not served_most.any():
+        return 0.0
     late = max(1, round(base_rtt_ms / slot_ms))
     constant = bool(np.all(served_most == served_most[:1]))
     own_bytes = 0.0 if by_opportunities else _PACKET_BYTES

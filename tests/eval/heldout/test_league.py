@@ -153,6 +153,7 @@ def test_the_oracle_of_a_constant_link_loses_the_first_round_trip_alone() -> Non
     late = best_score(np.repeat([20.0, 5.0] * 20, 250), 1.0, 50.0, math.inf, by_opportunities=False)
     later = best_score(np.repeat([20.0, 5.0] * 20, 250), 1.0, 100.0, math.inf, by_opportunities=False)
     assert later < late < 0.95
+    assert best_score(np.zeros(1000), 1.0, 50.0, math.inf, by_opportunities=True) == 0, "a link without capacity"
 
 
 def test_nobody_tells_the_causal_oracle_the_capacity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
