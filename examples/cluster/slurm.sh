@@ -17,7 +17,8 @@ config=${1:?"usage: sbatch slurm.sh CONFIG OUT [OPTION ...]"}
 out=${2:?"usage: sbatch slurm.sh CONFIG OUT [OPTION ...]"}
 shift 2
 port=${RAY_PORT:-6379}
-head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+head=${nodes[0]:?"scontrol names no node of $SLURM_JOB_NODELIST"}
 cores=${SLURM_CPUS_PER_TASK:-1}
 
 srun --nodes=1 --ntasks=1 --nodelist="$head" --overlap \
