@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -45,14 +45,15 @@ def kill(node: Any) -> None:
 
 
 @contextmanager
-def apart(num_cpus: int, **environment: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """The address of another cluster, and the process of its head: killed, it takes all of it along.
+def apart(num_cpus: int, before: Sequence[str] = (), **environment: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """The address of another cluster, and the process of its head: killed, it takes all of it along. The head is
+    started by the command `before`, if there is one.
 
     Only so does the death of a head leave other clusters of this process alone: Ray has one client of its key-value
     store per process, which is of the head that was started last, and ends the process when that does not answer.
     """
     there = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])} | environment
-    command = [sys.executable, "-m", "bench.nodes", str(num_cpus)]
+    command = [*before, sys.executable, "-m", "bench.nodes", str(num_cpus)]
     with subprocess.Popen(command, env=there, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None and process.stdout is not None
         try:

@@ -21,6 +21,7 @@ from ccarena.agents.collecting import seeds
 from ccarena.agents.ray_actors import Crew, Lost
 from ccarena.configs.schema import A3CConfig
 from ccarena.executors.ray import connect, module
+from ccarena.executors.shipping import Parcel
 
 _WAIT_S = 0.5
 _RECENT = 0.95
@@ -31,11 +32,12 @@ class RemoteWorker:
     """Worker as a Ray actor."""
 
     def __init__(
-        self, rows: int, context: Context, config: A3CConfig, device: str, env_seed: int, sampling_seed: int
+        self, rows: int, shipped: Parcel[Context], config: A3CConfig, device: str, env_seed: int, sampling_seed: int
     ) -> None:
         import torch
 
         torch.set_num_threads(1)
+        context = shipped.open()
         self._worker = Worker(context.make_envs(rows, 1), context, config, env_seed, sampling_seed, device)
 
     def gradient(self, weights: NDArray[np.float32], entropy_weight: float) -> Update:
@@ -72,7 +74,7 @@ class RayExecutor:
         settings = context.config.ray
         ray = self._ray = module("executor = ray")
         self._started_ray = connect(settings.address)
-        self._learner, self._config = learner, config
+        self._learner, self._config, self._shipped = learner, config, Parcel(context)
         self._whole = settings.exchange == "rollouts"
         device = "cpu" if self._whole else context.config.device
         self._differentiator = Differentiator(context, config, context.config.device) if self._whole else None
@@ -93,7 +95,7 @@ class RayExecutor:
     def _create_actor(self, remote: Any, context: Context, device: str, index: int) -> Any:
         drawn = seeds(context.config.seed, index, self._generation[index])
         self._generation[index] += 1
-        return remote.remote(context.rows // self._config.workers, context, self._config, device, *drawn)
+        return remote.remote(context.rows // self._config.workers, self._shipped, self._config, device, *drawn)
 
     def step(self) -> Update | None:
         """Waits for any worker, applies its gradient and starts its next rollout. Raises TrainingError.

@@ -20,6 +20,7 @@ from ccarena.agents.algorithm import MakeEnvs
 from ccarena.agents.ray_actors import Crew, Lost
 from ccarena.configs import TrainConfig
 from ccarena.executors.ray import connect, module
+from ccarena.executors.shipping import Parcel
 
 __all__ = ["RayVectorEnv", "on_cluster"]
 
@@ -29,8 +30,8 @@ _Step = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_], NDArr
 class _Worlds:
     """Ray actor with some of the rows."""
 
-    def __init__(self, make_envs: MakeEnvs, rows: int) -> None:
-        self._envs = make_envs(rows, 1)
+    def __init__(self, make_envs: Parcel[MakeEnvs], rows: int) -> None:
+        self._envs = make_envs.open()(rows, 1)
 
     def reset(self, seed: int | None) -> NDArray[np.float32]:
         return np.array(self._envs.reset(seed=seed)[0])
@@ -73,9 +74,8 @@ class RayVectorEnv(gym.vector.VectorEnv):
         self.action_space = gym.vector.utils.batch_space(self.single_action_space, rows)
         example.close()
         remote = ray.remote(num_cpus=1, scheduling_strategy="SPREAD")(_Worlds)
-        self._crew = Crew(
-            lambda index: remote.remote(make_envs, self._each), count, settings.deaths, settings.patience_s
-        )
+        shipped = Parcel(make_envs)
+        self._crew = Crew(lambda index: remote.remote(shipped, self._each), count, settings.deaths, settings.patience_s)
         self._seed = config.seed
         self._restarts = [0] * count
         self._observation = np.zeros((rows, *self.single_observation_space.shape), np.float32)  # type: ignore[misc]

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from ccarena.agents.algorithm import Context
 from ccarena.agents.evolution_runs import LocalEvaluator, Scored
+from ccarena.configs.link_distribution import with_trace_files
 from ccarena.configs.schema import TrainConfig
 from ccarena.envs.trials import Candidate
 from ccarena.errors import TrainingError, WorkerError
@@ -26,8 +27,8 @@ def _evaluator(configuration: str) -> LocalEvaluator:
     return LocalEvaluator(config, spec_of(config), threads=1)
 
 
-def _score(candidate: Candidate, config: str, seed: int) -> Scored:
-    (scored,) = _evaluator(config).score([candidate], seed)
+def _score(candidate: Candidate, config: TrainConfig, seed: int) -> Scored:
+    (scored,) = _evaluator(config.model_dump_json()).score([candidate], seed)
     return scored
 
 
@@ -36,7 +37,7 @@ class RayEvaluator:
 
     def __init__(self, context: Context) -> None:
         self._started_ray = connect(context.config.ray.address)
-        self._config = context.config.model_dump_json()
+        self._config = with_trace_files(context.config)
 
     def score(self, candidates: Sequence[Candidate], seed: int) -> list[Scored]:
         """Returns the scores of the candidates over the links of `seed`, in their order. Raises TrainingError if one

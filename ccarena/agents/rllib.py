@@ -21,6 +21,7 @@ from ccarena.agents.algorithm import Arrays, Context, Run, Stats
 from ccarena.configs.learning import RllibConfig
 from ccarena.errors import ConfigError, MissingDependencyError, TrainingError, did_you_mean
 from ccarena.executors.ray import connect, module
+from ccarena.executors.shipping import Parcel
 
 try:
     module("training with RLlib")  # first: it settles what Ray reads once, when it is imported
@@ -195,12 +196,12 @@ class Rllib:
         arguments = self._arguments(made)
         workers = config.ray.workers if on_ray else 0
         gpus = float(config.device != "cpu")
-        spec = context.spec
+        spec, shipped = context.spec, Parcel(context)
         try:
             made.api_stack(enable_rl_module_and_learner=True, enable_env_runner_and_connector_v2=True)
             made.environment(
                 env="ccarena",
-                env_config={CONTEXT: context, GENERATION: self._updates},
+                env_config={CONTEXT: shipped, GENERATION: self._updates},
                 observation_space=spec.observation_space,
                 action_space=self._action_space(),
                 disable_env_checking=True,
@@ -219,7 +220,7 @@ class Rllib:
                     module_class=Sac if settings.trainer == "sac" else OnPolicy,
                     observation_space=spec.observation_space,
                     action_space=self._action_space(),
-                    model_config={CONTEXT: context, "critic_hidden": settings.critic_hidden},
+                    model_config={CONTEXT: shipped, "critic_hidden": settings.critic_hidden},
                 )
             )
             made.fault_tolerance(restart_failed_env_runners=True, max_num_env_runner_restarts=1000)

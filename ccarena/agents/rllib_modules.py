@@ -33,7 +33,7 @@ from ccarena.agents.algorithm import Context
 __all__ = ["CONTEXT", "OnPolicy", "Sac", "inputs_of"]
 
 CONTEXT = "context"
-"""Key of the `Context` in a module's and a runner's settings."""
+"""Key of the parcel with the `Context` in a module's and a runner's settings."""
 
 
 def inputs_of(actor: Actor, observation: Tensor) -> Tensor:
@@ -48,7 +48,7 @@ class OnPolicy(TorchRLModule, ValueFunctionAPI, TargetNetworkAPI, InferenceOnlyA
     def setup(self) -> None:
         """Builds the networks."""
         settings: Any = self.model_config
-        context: Context = settings[CONTEXT]
+        context: Context = settings[CONTEXT].open()
         self.network = ActorCritic(context)
         self.action_dist_cls = TorchCategorical if context.spec.bounds is None else TorchDiagGaussian
 
@@ -126,7 +126,7 @@ class Sac(DefaultSACTorchRLModule):
     def setup(self) -> None:
         """Builds the networks, under the names that RLlib's learner expects."""
         settings: Any = self.model_config
-        context: Context = settings[CONTEXT]
+        context: Context = settings[CONTEXT].open()
         bounds, hidden = context.spec.bounds, settings["critic_hidden"]
         self.twin_q = settings["twin_q"]
         self.pi_encoder, self.pi = _Acting(Actor(context)), nn.Identity()

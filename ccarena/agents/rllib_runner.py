@@ -39,7 +39,7 @@ class Runner(SingleAgentEnvRunner):
 
     def make_env(self) -> None:
         """Makes this worker's share of the worlds."""
-        context: Context = self.config.env_config[CONTEXT]
+        context: Context = self.config.env_config[CONTEXT].open()
         remote = self.config.num_env_runners > 0
         if remote:
             torch.set_num_threads(1)
@@ -48,7 +48,7 @@ class Runner(SingleAgentEnvRunner):
         self._sampler: Sampler | None = None
 
     def _sample(self, **kwargs: Any) -> list[SingleAgentEpisode]:
-        context: Context = self.config.env_config[CONTEXT]
+        context: Context = self.config.env_config[CONTEXT].open()
         settings = cast(RllibConfig, context.config.algorithm)
         if self._sampler is None:
             self._sampler = self._begin(context, settings)

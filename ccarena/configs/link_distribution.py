@@ -287,6 +287,15 @@ def _known(key: str, what: str, name: str, known: list[str]) -> str:
     return name
 
 
+def with_trace_files(config: TrainConfig) -> TrainConfig:
+    """Returns `config` with the files of its recordings in place of their names, for machines that lack them."""
+    link = config.env.link
+    if link.kinds.trace == 0:
+        return config
+    named = link.model_copy(update={"traces": _traces(link.traces) or "auto"})
+    return config.model_copy(update={"env": config.env.model_copy(update={"link": named})})
+
+
 def _traces(names: str | list[str]) -> list[str]:
     if not isinstance(names, str):
         return [str(_trace(name)) for name in names]

@@ -26,6 +26,7 @@ from ccarena.core.terminal import again
 from ccarena.errors import ConfigError, MissingDependencyError, WorkerError
 from ccarena.executors.pieces import Done
 from ccarena.executors.ray_watch import watch
+from ccarena.executors.shipping import Parcel, answered, original
 
 __all__ = ["OnRay", "connect", "first_line", "module"]
 
@@ -152,8 +153,8 @@ class _Fan:
         # Own retries of Ray's are off, see the module.
         options = {"num_cpus": 1, "max_retries": 0, "scheduling_strategy": "SPREAD"}
         self._task = ray.remote(**options)(_perform)
-        self._work = work
-        self._shared = ray.put(work)
+        self._work = Parcel(work)
+        self._shared = ray.put(self._work)
         self._cores, self._looked_s = 1, -math.inf
         self._lost = 0
         self._gauges: Any = None
@@ -183,7 +184,7 @@ class _Fan:
         return done
 
     def _submit(self, index: int) -> None:
-        reference = self._task.remote(self._shared, self._pieces[index])
+        reference = self._task.remote(self._shared, Parcel(self._pieces[index]))
         self._running[reference] = index
         self._since_s[reference] = time.monotonic()
 
@@ -193,7 +194,7 @@ class _Fan:
             return None
         errors = self._ray.exceptions
         try:
-            result = self._ray.get(reference)
+            result = original(self._ray.get(reference))
         except errors.RayTaskError as error:
             return self._finish(index, Done.failed(index, error.cause if error.cause is not None else error))
         except errors.RuntimeEnvSetupError as error:
@@ -290,8 +291,8 @@ class _Fan:
             self._drop(reference)
 
 
-def _perform(work: Callable[[Any], Any], piece: Any) -> Any:
-    return work(piece)
+def _perform(work: Parcel[Callable[[Any], Any]], piece: Parcel[Any]) -> Any:
+    return answered(work.open()(piece.open()))
 
 
 def first_line(error: BaseException) -> str:

@@ -133,7 +133,7 @@ def run(
     Results are stored at once, so that an interrupted run continues where it stopped. An invalid run is stored as such
     and tried again by the next call, `backends.ATTEMPTS` times in all.
 
-    - `executor` runs tasks (None: `threads` threads of this process). It needs the files of policies and traces.
+    - `executor` runs tasks (None: `threads` threads of this process).
     - `progress(done, total)` counts cells.
     - `say` is called, in real time, with a sentence on how long the runs take.
 
