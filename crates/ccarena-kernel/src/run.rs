@@ -13,6 +13,7 @@ use std::time::Duration;
 use ccarena_cc::{Backend, Dur, Feedback, FlowSetting, Policies, Time};
 use ccarena_link::live::{self, Frames, Inbox, Programs};
 use ccarena_link::network::InitialWindows;
+use ccarena_link::tcp::Sent;
 use ccarena_link::{Emulator, End, Network, clock, namespace};
 use ccarena_net::result::{BridgeResult, FlowResult, LinkResult, MachineResult, Quantiles, RunResult};
 use ccarena_net::scenario::{Flow, Foreign};
@@ -32,7 +33,7 @@ use crate::pilot::Numbers;
 use crate::policies::Private;
 use crate::sampled::Sampled;
 use crate::tcp_option::TcpOption;
-use crate::traffic::{Received, Running as RunningTraffic, Sent, Traffic};
+use crate::traffic::{Received, Running as RunningTraffic, Traffic};
 use crate::wire::Request;
 
 /// Largest buffers of sockets: as good as none, as in the simulator.

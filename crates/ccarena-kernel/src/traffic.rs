@@ -6,7 +6,6 @@
 mod iperf3;
 mod receiver;
 mod sender;
-mod socket;
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -16,12 +15,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use ccarena_cc::Time;
+use ccarena_link::tcp::{self, Sent};
 use ccarena_link::{End, LinkError, Network, clock};
 use ccarena_net::Scenario;
 
 pub use self::receiver::Received;
-pub use self::sender::Sent;
-pub use self::socket::{TcpInfo, nothing};
 
 use self::iperf3::Iperf3;
 use self::receiver::Receivers;
@@ -104,7 +102,7 @@ impl Traffic {
     ) -> Result<Self, TrafficError> {
         let source = match generator {
             Generator::Own => {
-                socket::raise_descriptor_limit();
+                tcp::raise_descriptor_limit();
                 let receivers = network.namespace(End::Receivers).run(|| Receivers::new(scenario))??;
                 let senders = network.namespace(End::Senders).run(|| Senders::new(scenario, names))??;
                 Source::Own(senders, receivers)

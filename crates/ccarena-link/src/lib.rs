@@ -26,6 +26,7 @@ mod pump;
 pub mod resources;
 pub mod shells;
 pub mod tally;
+pub mod tcp;
 pub mod tun;
 
 pub use datagram::Datagram;

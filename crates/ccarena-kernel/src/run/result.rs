@@ -1,13 +1,14 @@
 //! The result of a run on kernel TCP.
 
 use ccarena_cc::{Dur, Feedback};
+use ccarena_link::tcp::{Sent, nothing};
 use ccarena_net::Scenario;
 use ccarena_net::apps;
 use ccarena_net::result::{FlowResult, Rows};
 
 use super::plan::{Plan, Runtime};
 use crate::daemon::Totals;
-use crate::traffic::{HEADER_BYTES, Received, Sent, nothing};
+use crate::traffic::{HEADER_BYTES, Received};
 
 /// Results of one flow.
 pub struct FlowOutcome<'a> {

@@ -9,14 +9,13 @@ use std::os::fd::{FromRawFd, RawFd};
 use std::process::{Child, Command, Stdio};
 
 use ccarena_cc::{Dur, Time};
+use ccarena_link::tcp::{Sent, Socket, nothing};
 use ccarena_link::{End, Network, clock};
 use ccarena_net::Scenario;
 use ccarena_net::series::{FlowBin, Series};
 use serde_json::Value;
 
 use super::receiver::Received;
-use super::sender::Sent;
-use super::socket::{Socket, nothing};
 use super::{HEADER_BYTES, TrafficError, is_readable};
 
 const PORT: &str = "5201";
@@ -54,7 +53,9 @@ impl Iperf3 {
     /// If the kernel refuses something.
     pub fn new(scenario: &Scenario, network: &Network, names: &[String]) -> Result<Self, TrafficError> {
         let cookie = |end| {
-            let cookie = network.namespace(end).run(|| Socket::new().and_then(|s| s.namespace_cookie()))?;
+            let cookie = network
+                .namespace(end)
+                .run(|| Socket::new(End::Senders.address(0).into()).and_then(|s| s.namespace_cookie()))?;
             cookie.map_err(TrafficError::of("cannot tell network namespaces apart (Linux 5.14)"))
         };
         let namespaces = [cookie(End::Senders)?, cookie(End::Receivers)?];

@@ -1,15 +1,15 @@
 //! The receiving end: one thread that takes what arrives and counts it.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::RawFd;
 
 use ccarena_cc::Time;
+use ccarena_link::tcp::{Poller, Socket, TcpInfo};
 use ccarena_link::{End, clock};
 use ccarena_net::Scenario;
 use ccarena_net::series::{FlowBin, Series};
 
-use super::socket::{Poller, Socket, TcpInfo};
 use super::{HEADER_BYTES, PORT, TrafficError};
 
 /// Data of a flow that arrived.
@@ -54,8 +54,8 @@ impl Receivers {
     /// If the kernel refuses a socket.
     pub fn new(scenario: &Scenario) -> Result<Self, TrafficError> {
         let fail = TrafficError::of("cannot listen for flows");
-        let listener = Socket::new().map_err(&fail)?;
-        listener.bind(Ipv4Addr::UNSPECIFIED, PORT).map_err(&fail)?;
+        let listener = Socket::new(Ipv4Addr::UNSPECIFIED.into()).map_err(&fail)?;
+        listener.bind((Ipv4Addr::UNSPECIFIED, PORT).into()).map_err(&fail)?;
         listener.listen(4096).map_err(&fail)?;
         let poller = Poller::new().map_err(&fail)?;
         poller.add(listener.fd(), libc::EPOLLIN, LISTENER).map_err(&fail)?;
@@ -106,7 +106,9 @@ impl Receivers {
 
     fn accept(&mut self) {
         while let Ok((connection, from)) = self.listener.accept() {
-            let Some(flow) = End::Senders.flow(from).filter(|&flow| flow < self.flows.len()) else { continue };
+            let SocketAddr::V4(from) = from else { continue };
+            let flow = End::Senders.flow(*from.ip()).filter(|&flow| flow < self.flows.len());
+            let Some(flow) = flow else { continue };
             if let Some(window) = self.settings[flow].window {
                 // A buffer of fixed size, or the kernel's tuning of buffers takes the clamp back (`tcp_rcv_space_adjust`).
                 // If this fails, the window is wider than asked for, and the flow still runs.

@@ -2,10 +2,15 @@
 
 use std::io;
 use std::mem::{size_of, zeroed};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
+use ccarena_net::scenario::Flow;
+
 pub use libc::tcp_info as TcpInfo;
+
+/// The timestamps option in each segment.
+const TIMESTAMP_BYTES: u32 = 12;
 
 /// Nothing known of a connection.
 #[must_use]
@@ -15,7 +20,7 @@ pub fn nothing() -> TcpInfo {
     unsafe { zeroed() }
 }
 
-/// A non-blocking TCP socket over IPv4.
+/// A non-blocking TCP socket.
 #[derive(Debug)]
 pub struct Socket(OwnedFd);
 
@@ -23,47 +28,98 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-fn sockaddr(address: Ipv4Addr, port: u16) -> libc::sockaddr_in {
-    libc::sockaddr_in {
-        sin_family: libc::AF_INET as libc::sa_family_t,
-        sin_port: port.to_be(),
-        sin_addr: libc::in_addr { s_addr: u32::from(address).to_be() },
-        sin_zero: [0; 8],
+/// An address for the kernel.
+#[repr(C)]
+union Address {
+    any: libc::sockaddr_storage,
+    v4: libc::sockaddr_in,
+    v6: libc::sockaddr_in6,
+}
+
+#[allow(unsafe_code, reason = "the structs have no other constructor, and the kernel says by a field which one it is")]
+impl Address {
+    fn empty() -> Self {
+        // SAFETY: integers alone, for which zeros are valid.
+        Self { any: unsafe { zeroed() } }
+    }
+
+    /// Returns it and its length.
+    fn new(address: SocketAddr) -> (Self, libc::socklen_t) {
+        let mut whole = Self::empty();
+        let length = match address {
+            SocketAddr::V4(address) => {
+                whole.v4 = libc::sockaddr_in {
+                    sin_family: libc::AF_INET as libc::sa_family_t,
+                    sin_port: address.port().to_be(),
+                    sin_addr: libc::in_addr { s_addr: u32::from(*address.ip()).to_be() },
+                    sin_zero: [0; 8],
+                };
+                size_of::<libc::sockaddr_in>()
+            }
+            SocketAddr::V6(address) => {
+                whole.v6 = libc::sockaddr_in6 {
+                    sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                    sin6_port: address.port().to_be(),
+                    sin6_flowinfo: address.flowinfo(),
+                    sin6_addr: libc::in6_addr { s6_addr: address.ip().octets() },
+                    sin6_scope_id: address.scope_id(),
+                };
+                size_of::<libc::sockaddr_in6>()
+            }
+        };
+        (whole, length as libc::socklen_t)
+    }
+
+    /// Returns the address of IP that it is.
+    fn read(&self) -> io::Result<SocketAddr> {
+        // SAFETY: all variants are integers, begin with the family, and were zero before the kernel filled them.
+        let (family, v4, v6) = unsafe { (i32::from(self.any.ss_family), &self.v4, &self.v6) };
+        match family {
+            libc::AF_INET => {
+                let ip = Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
+                Ok(SocketAddrV4::new(ip, u16::from_be(v4.sin_port)).into())
+            }
+            libc::AF_INET6 => {
+                let ip = Ipv6Addr::from(v6.sin6_addr.s6_addr);
+                let (port, flow) = (u16::from_be(v6.sin6_port), v6.sin6_flowinfo);
+                Ok(SocketAddrV6::new(ip, port, flow, v6.sin6_scope_id).into())
+            }
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
     }
 }
 
-const ADDRESS_BYTES: libc::socklen_t = size_of::<libc::sockaddr_in>() as libc::socklen_t;
-
 #[allow(unsafe_code, reason = "the standard library lacks these options and calls")]
 impl Socket {
-    /// A socket in the calling thread's network namespace.
+    /// A socket for connections with `peer`, or with addresses of its family, in the calling thread's network namespace.
     ///
     /// # Errors
     /// If the kernel refuses.
-    pub fn new() -> io::Result<Self> {
+    pub fn new(peer: IpAddr) -> io::Result<Self> {
         let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        let family = if peer.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
         // SAFETY: takes numbers; the descriptor that it gives is ours alone.
-        unsafe { Ok(Self(OwnedFd::from_raw_fd(check(libc::socket(libc::AF_INET, kind, 0))?))) }
+        unsafe { Ok(Self(OwnedFd::from_raw_fd(check(libc::socket(family, kind, 0))?))) }
     }
 
     /// Binds it.
     ///
     /// # Errors
     /// If the address is not this host's, or taken.
-    pub fn bind(&self, address: Ipv4Addr, port: u16) -> io::Result<()> {
-        let at = sockaddr(address, port);
+    pub fn bind(&self, address: SocketAddr) -> io::Result<()> {
+        let (at, length) = Address::new(address);
         // SAFETY: `at` is a socket address of the length given.
-        check(unsafe { libc::bind(self.fd(), (&raw const at).cast(), ADDRESS_BYTES) }).map(drop)
+        check(unsafe { libc::bind(self.fd(), (&raw const at).cast(), length) }).map(drop)
     }
 
     /// Begins to connect.
     ///
     /// # Errors
     /// If that is refused at once.
-    pub fn connect(&self, address: Ipv4Addr, port: u16) -> io::Result<()> {
-        let to = sockaddr(address, port);
+    pub fn connect(&self, address: SocketAddr) -> io::Result<()> {
+        let (to, length) = Address::new(address);
         // SAFETY: `to` is a socket address of the length given.
-        match check(unsafe { libc::connect(self.fd(), (&raw const to).cast(), ADDRESS_BYTES) }) {
+        match check(unsafe { libc::connect(self.fd(), (&raw const to).cast(), length) }) {
             Err(e) if e.raw_os_error() != Some(libc::EINPROGRESS) => Err(e),
             _ => Ok(()),
         }
@@ -82,15 +138,15 @@ impl Socket {
     ///
     /// # Errors
     /// `WouldBlock` if there is none.
-    pub fn accept(&self) -> io::Result<(Self, Ipv4Addr)> {
-        let mut from = sockaddr(Ipv4Addr::UNSPECIFIED, 0);
-        let mut length = ADDRESS_BYTES;
+    pub fn accept(&self) -> io::Result<(Self, SocketAddr)> {
+        let mut from = Address::empty();
+        let mut length = size_of::<Address>() as libc::socklen_t;
         let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         // SAFETY: `from` has room for `length` bytes, which both outlive the call.
         let fd = check(unsafe { libc::accept4(self.fd(), (&raw mut from).cast(), &raw mut length, flags) })?;
         // SAFETY: the descriptor is new and ours alone.
         let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok((Self(socket), Ipv4Addr::from(u32::from_be(from.sin_addr.s_addr))))
+        Ok((Self(socket), from.read()?))
     }
 
     fn set_bytes(&self, level: i32, name: i32, value: &[u8]) -> io::Result<()> {
@@ -107,6 +163,20 @@ impl Socket {
     /// If the kernel refuses.
     pub fn set(&self, level: i32, name: i32, value: i32) -> io::Result<()> {
         self.set_bytes(level, name, &value.to_ne_bytes())
+    }
+
+    /// Makes it a sender of `flow`. Called before it connects.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn set_up(&self, flow: &Flow) -> io::Result<()> {
+        // Segments of applications that write little by little are not held back.
+        self.set(libc::IPPROTO_TCP, libc::TCP_NODELAY, 1)?;
+        if flow.mss_bytes < Flow::default().mss_bytes {
+            let size = flow.mss_bytes + TIMESTAMP_BYTES;
+            self.set(libc::IPPROTO_TCP, libc::TCP_MAXSEG, size as i32)?;
+        }
+        if flow.app.needs().acknowledged { self.tell_acknowledgements() } else { Ok(()) }
     }
 
     /// `TCP_CONGESTION`.
@@ -162,6 +232,16 @@ impl Socket {
         // SAFETY: `bytes` is as long as said.
         let sent = unsafe { libc::send(self.fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// Reads bytes into `room`; how many, zero at the end of the stream.
+    ///
+    /// # Errors
+    /// `WouldBlock` if there are none, else what went wrong with the connection.
+    pub fn receive(&self, room: &mut [u8]) -> io::Result<usize> {
+        // SAFETY: `room` is as long as said.
+        let got = unsafe { libc::recv(self.fd(), room.as_mut_ptr().cast(), room.len(), 0) };
+        usize::try_from(got).map_err(|_| io::Error::last_os_error())
     }
 
     /// Throws received bytes away without copying them (tcp(7), MSG_TRUNC); how many, zero at the end of the stream.
@@ -287,9 +367,21 @@ impl Poller {
     /// # Errors
     /// If the kernel refuses.
     pub fn add(&self, fd: RawFd, events: i32, token: u64) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, fd, events, token)
+    }
+
+    /// Tells of other `events` of an added `fd`.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn change(&self, fd: RawFd, events: i32, token: u64) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_MOD, fd, events, token)
+    }
+
+    fn control(&self, what: libc::c_int, fd: RawFd, events: i32, token: u64) -> io::Result<()> {
         let mut event = libc::epoll_event { events: events as u32, u64: token };
         // SAFETY: `event` outlives the call.
-        check(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event) }).map(drop)
+        check(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), what, fd, &raw mut event) }).map(drop)
     }
 
     /// Calls `take` with events and token of each that is ready now.
@@ -306,5 +398,27 @@ impl Poller {
     #[must_use]
     pub fn fd(&self) -> RawFd {
         self.0.as_raw_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn an_address_comes_back_as_it_was_given(ip: IpAddr, port: u16, flow: u32, scope: u32) {
+            let address = match ip {
+                IpAddr::V4(ip) => SocketAddr::from((ip, port)),
+                IpAddr::V6(ip) => SocketAddrV6::new(ip, port, flow, scope).into(),
+            };
+            prop_assert_eq!(Address::new(address).0.read().unwrap(), address);
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_of_ip_is_refused() {
+        assert!(Address::empty().read().is_err());
     }
 }
