@@ -11,6 +11,7 @@ from ccarena.core.files import check_file, write_atomically
 from ccarena.core.outputs import Output
 from ccarena.core.plain_data import plain
 from ccarena.core.terminal import command_line, print_table
+from ccarena.errors import ConfigError
 
 __all__ = ["add_parser", "run"]
 
@@ -28,7 +29,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Fits, writes the scenario, simulates the runs on it and prints the difference."""
     from ccarena.remote.distance import distances, summary
-    from ccarena.remote.fit import fit, scenario_of
+    from ccarena.remote.fit import fit, is_exact, scenario_of
     from ccarena.remote.records import load_folder
     from ccarena.remote.run import AXIS, DIRECTION
 
@@ -36,7 +37,13 @@ def run(args: argparse.Namespace) -> int:
     for path in (out, args.json):
         if path is not None:
             check_file(path)
-    runs = load_folder(args.runs)
+    every = load_folder(args.runs)
+    runs = [(each, given) for each, given in every if is_exact(each)]
+    without = "runs with flows of the kernel's TCP, whose packets have no times of their own"
+    if not runs:
+        raise ConfigError(
+            f"{args.runs}: holds {without}, and no others; measure with an entrant over QUIC, such as cubic"
+        )
     fitted = fit([each for each, _ in runs])
     first, given = runs[0]
     document = scenario_of(fitted, given)
@@ -55,6 +62,8 @@ def run(args: argparse.Namespace) -> int:
     print_table("measured and simulated on the fitted link", *_table(rows), left=3)
     for line in summary(rows):
         print(line)
+    if len(runs) < len(every):
+        print(f"left out: {len(every) - len(runs)} {without}")
     print(f"wrote {out}")
     return 0
 

@@ -35,7 +35,10 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         help="receive the flows of another machine, or send them there, until interrupted; prints lines of JSON",
     )
     serve.add_argument(
-        "--listen", default=f"0.0.0.0:{PORT}", metavar="ADDRESS:PORT", help=f"UDP address to listen on (0.0.0.0:{PORT})"
+        "--listen",
+        default=f"0.0.0.0:{PORT}",
+        metavar="ADDRESS:PORT",
+        help=f"UDP address, and TCP address of kernel:NAME, to listen on (0.0.0.0:{PORT})",
     )
     serve.add_argument("--most-s", type=float, default=120.0, metavar="S", help="longest run that is taken (120)")
     serve.add_argument("--most-mb", type=float, default=4000.0, metavar="MB", help="most data of a run (4000)")
@@ -49,7 +52,10 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     send.add_argument("remote", metavar="HOST[:PORT]", help=f"the other machine (port {PORT})")
     send.add_argument("scenario", type=Path, metavar="FILE.yaml", help="scenario; its links, if any, are left out")
     send.add_argument(
-        "entrants", nargs="*", metavar="ENTRANT", help="run once with each in place of ${entrant} in the scenario"
+        "entrants",
+        nargs="*",
+        metavar="ENTRANT",
+        help="run once with each in place of ${entrant} in the scenario; kernel:NAME is over the kernel's TCP",
     )
     send.add_argument("--repeats", type=int, default=1, metavar="N", help="runs of each entrant (1)")
     send.add_argument(

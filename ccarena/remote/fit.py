@@ -24,8 +24,9 @@ from ccarena.errors import ConfigError
 from ccarena.eval.measure.packet_log import PacketLog
 from ccarena.remote.run import PATH
 from ccarena.scenarios.one_run import Run
+from ccarena.scenarios.scenario import flows_of
 
-__all__ = ["Fit", "fit", "scenario_of"]
+__all__ = ["Fit", "fit", "is_exact", "scenario_of"]
 
 Floats = NDArray[np.float64]
 
@@ -165,6 +166,11 @@ def fit(runs: Sequence[Run]) -> Fit:
         loss=lost / max(1, short + lost),
         missing=missing,
     )
+
+
+def is_exact(run: Run) -> bool:
+    """Returns whether each packet of a run has its times: flows of the kernel's TCP have estimates alone."""
+    return not any(flow.get("foreign") for flow in flows_of(run.document))
 
 
 def scenario_of(fitted: Fit, given: Mapping[str, Any]) -> dict[str, Any]:

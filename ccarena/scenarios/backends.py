@@ -137,7 +137,12 @@ BACKENDS = {
 }
 """Every backend that runs on this machine alone, by its name."""
 REMOTE = Backend(
-    "remote", "QUIC, real path", "over a real path", "ccarena.remote.run:run_scenario", program=programs.QUIC
+    "remote",
+    "real path",
+    "over a real path",
+    "ccarena.remote.run:run_scenario",
+    program=programs.QUIC,
+    foreign=("kernel",),
 )
 """Backend of `ccarena remote`, which needs a second machine."""
 

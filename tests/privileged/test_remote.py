@@ -7,6 +7,7 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: runs between namespaces not tested (run make)")
 
 from ccarena.core import programs
+from ccarena.eval.measure.table import row
 from ccarena.remote import records, token
 from ccarena.remote.distance import distances
 from ccarena.remote.fit import fit
@@ -30,16 +32,16 @@ LINK = {"service": {"type": "constant", "rate_mbps": RATE_MBPS}, "delay_ms": DEL
 OTHER = {"service": {"type": "constant", "rate_mbps": 3 * RATE_MBPS}, "delay_ms": DELAY_MS, "queue": QUEUE}
 
 
-def measured(tmp_path: Path, reverse: bool) -> Path:
-    """Returns a folder of runs over an emulated link."""
+def measured(tmp_path: Path, flows: str, entrants: Sequence[str], reverse: bool) -> Path:
+    """Returns a folder of runs of `flows`, in YAML, over an emulated link."""
     links = [{**(OTHER if reverse else LINK), "name": "there"}, {**(LINK if reverse else OTHER), "name": "back"}]
-    flows = [{"scheme": "cubic", "path": ["there"], "return_path": ["back"]}]
-    (tmp_path / "link.json").write_text(json.dumps({"links": links, "flows": flows}))
-    (tmp_path / "two.yaml").write_text(f'duration_s: {SECONDS}\nflows:\n  - {{scheme: "${{entrant}}"}}\n')
+    paths = [{"scheme": "cubic", "path": ["there"], "return_path": ["back"]}]
+    (tmp_path / "link.json").write_text(json.dumps({"links": links, "flows": paths}))
+    (tmp_path / "two.yaml").write_text(f"duration_s: {SECONDS}\nflows: {flows}\n")
     secret = tmp_path / "token.txt"
     token.make(secret)
     server = f"{shlex.join([*COMMAND, 'remote', 'serve', '--token', str(secret)])} --listen $CCARENA_RECEIVER_0:4433"
-    run = [*COMMAND, "remote", "run", "$CCARENA_RECEIVER_0", "two.yaml", *SCHEMES, "--token", str(secret)]
+    run = [*COMMAND, "remote", "run", "$CCARENA_RECEIVER_0", "two.yaml", *entrants, "--token", str(secret)]
     client = " ".join([*run, "--out", str(tmp_path / "out"), *(["--reverse"] if reverse else [])])
     words = [programs.find("ccarena-link"), "emulate", f"--far-command={server}", "link.json", "--", "sh", "-c", client]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=90, env={**os.environ})
@@ -49,7 +51,7 @@ def measured(tmp_path: Path, reverse: bool) -> Path:
 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_the_link_comes_out_and_the_simulator_is_close(quic: str, tmp_path: Path, reverse: bool) -> None:
-    runs = records.load_folder(measured(tmp_path, reverse))
+    runs = records.load_folder(measured(tmp_path, '[{scheme: "${entrant}"}]', SCHEMES, reverse))
     assert {run.axes["direction"] for run, _ in runs} == {"reverse" if reverse else "forward"}
     assert sorted(run.axes["entrant"] for run, _ in runs) == sorted(SCHEMES)
     for run, _ in runs:
@@ -66,9 +68,30 @@ def test_the_link_comes_out_and_the_simulator_is_close(quic: str, tmp_path: Path
     assert found.buffer_bytes == pytest.approx(PACKETS * 1500, rel=0.15) and not found.buffer_is_bound
     assert found.loss < 0.002 and not found.has_competitors
     rows: list[dict[str, Any]] = distances(found, runs)
-    for row in rows:
-        if row["figure"] == "throughput_mbps":
-            assert row["simulated"] == pytest.approx(row["measured"], rel=0.1), row
+    for each in rows:
+        if each["figure"] == "throughput_mbps":
+            assert each["simulated"] == pytest.approx(each["measured"], rel=0.1), each
         # BBR keeps a longer queue where acknowledgements jitter (docs/fidelity.md).
-        if row["figure"] == "queueing_delay_mean_ms" and row["scheme"] == "cubic":
-            assert row["simulated"] == pytest.approx(row["measured"], rel=0.25, abs=4), row
+        if each["figure"] == "queueing_delay_mean_ms" and each["scheme"] == "cubic":
+            assert each["simulated"] == pytest.approx(each["measured"], rel=0.25, abs=4), each
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_kernels_tcp_and_quic_share_the_link_and_see_the_same_queue(
+    quic: str, tmp_path: Path, reverse: bool
+) -> None:
+    folder = measured(tmp_path, '[{scheme: "kernel:cubic"}, {scheme: cubic}]', [], reverse)
+    [(run, _)] = records.load_folder(folder)
+    assert [flow.get("error") for flow in run.result["flows"]] == [None, None]
+    names = ("throughput_mbps", "queueing_delay_mean_ms", "queueing_delay_p95_ms")
+    kernel, own = (row(flow, names) for flow in run.measured().flows)
+    rates = [figures["throughput_mbps"] for figures in (kernel, own)]
+    assert sum(rates) == pytest.approx(RATE_MBPS, rel=0.1) and min(rates) > 0.15 * RATE_MBPS, rates
+    # One has it from its RTTs, the other from each packet.
+    for name in names[1:]:
+        assert kernel[name] == pytest.approx(own[name], rel=0.25, abs=3), (name, kernel, own)
+    flow, other = run.result["flows"]
+    assert flow["rtt_min_ms"] == pytest.approx(2 * DELAY_MS, abs=2)
+    lost = run.result["links"][0]["losses"]["flow"]
+    assert (lost == 0).sum() == flow["lost_packets"] == flow["retransmitted_packets"] > 0
+    assert flow["transmissions"]["sent_ns"].size == 0 and other["transmissions"]["sent_ns"].size > 0

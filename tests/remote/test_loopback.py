@@ -80,7 +80,7 @@ def test_the_command_keeps_each_run_and_makes_tables(
         server.address,
         str(file),
         "cubic",
-        "bbr",
+        "kernel:reno",
         "--token",
         str(server.token),
         "--out",
@@ -91,7 +91,11 @@ def test_the_command_keeps_each_run_and_makes_tables(
     assert "least one-way delay" in said and f"ccarena fit {out}" in said
     runs = [run for run, _ in records.load_folder(out)]
     assert [run.seed for run in runs] == [1, 1, 2, 2]
-    assert {run.axes["entrant"] for run in runs[:2]} == {run.axes["entrant"] for run in runs[2:]} == {"cubic", "bbr"}
+    assert (
+        {run.axes["entrant"] for run in runs[:2]}
+        == {run.axes["entrant"] for run in runs[2:]}
+        == {"cubic", "kernel:reno"}
+    )
     for run in runs:
         assert run.document["links"][0]["delay_ms"] == max(0.0, run.result["path"]["one_way_ms"])
     with pytest.raises(ConfigError, match="on remote tcpdump captures the real packets"):
@@ -102,9 +106,10 @@ def test_the_command_keeps_each_run_and_makes_tables(
     assert cli.main(words) == 2
     assert "holds measured runs; go on by --resume, give another folder" in capsys.readouterr().err
     assert cli.main(["fit", str(out), "--json", str(tmp_path / "fit.json")]) == 0
-    assert "rate: at least" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "rate: at least" in said and "left out: 2 runs with flows of the kernel's TCP" in said
     fitted = json.loads((tmp_path / "fit.json").read_text())
-    assert fitted["fit"]["rate_mbps"] == pytest.approx(3, rel=0.2) and len(fitted["figures"]) == 16
+    assert fitted["fit"]["rate_mbps"] == pytest.approx(3, rel=0.2) and len(fitted["figures"]) == 8
     assert cli.main(["eval", "--scenario", str(out / "fitted.yaml"), "--out", str(tmp_path / "again")]) == 0
 
 
@@ -159,12 +164,83 @@ def test_a_server_that_sends_has_the_policy_from_the_client_and_runs_no_code(
     assert run_scenario(steady(0.2), address=server.address, token=secret)["path"]["direction"] == "forward"
 
 
+def of_the_kernel(name: str = "reno") -> dict[str, Any]:
+    return {"scheme": f"kernel:{name}", "foreign": {"type": "kernel", "name": name}}
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_flows_of_the_kernels_tcp_have_the_same_figures(serve: Serve, secret: str, reverse: bool) -> None:
+    server = serve()
+    document = steady(1.0, **of_the_kernel())
+    app = {"type": "transfers", "sizes_bytes": [50_000, 50_000], "gap_s": 0.1}
+    document["flows"] += [{**of_the_kernel(), "app": app, "start_s": 0.2}, {"scheme": "cubic", "app": app}]
+    document["flows"].append({**of_the_kernel(), "start_s": 0.3, "stop_s": 0.6})
+    result = run_scenario(document, address=server.address, token=secret, reverse=reverse)
+    assert [flow.get("error") for flow in result["flows"]] == [None] * 4
+    steadily, transfer, quic, short = result["flows"]
+    assert steadily["delivered_bytes"] * 8e-6 == pytest.approx(4, rel=0.1)
+    assert steadily["wire_bytes"] > steadily["delivered_bytes"] and steadily["rtt_min_ms"] > 0
+    assert steadily["sent_packets"] >= steadily["delivered_bytes"] / 65_536
+    # What the kernel does not count is not made up.
+    assert steadily["undone_recoveries"] is None and steadily["ecn_reductions"] is None
+    for flow in (transfer, quic):
+        assert flow["delivered_bytes"] == 100_000 and len(flow["completion_s"]) == 2
+    assert short["delivered_bytes"] > 0
+    log = result["links"][0]["log"]
+    assert log["departure_ns"][log["flow"] == 3].max() <= 0.75e9, "it stopped"
+    assert set(log["flow"]) == {0, 1, 2, 3} and int(log["bytes"][log["flow"] == 1].sum()) > 100_000
+    line = server.line()
+    assert (line["flows"], line["reverse"]) == (4, reverse)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_what_the_kernel_does_not_have_is_refused_before_the_run(serve: Serve, secret: str, reverse: bool) -> None:
+    server = serve()
+
+    def run(**flow: Any) -> dict[str, Any]:
+        document = steady(0.3, **flow)
+        return run_scenario(document, address=server.address, token=secret, reverse=reverse)
+
+    lacks = (
+        r'flows\[0\].foreign.name: the sender.s kernel has no congestion control "nosuchcontrol" '
+        r"\(net.ipv4.tcp_available_congestion_control: .*modprobe tcp_nosuchcontrol"
+    )
+    with pytest.raises(MachineError if reverse else ScenarioError, match=lacks):
+        run(**of_the_kernel("nosuchcontrol"))
+    with pytest.raises(ScenarioError, match=r"flows\[0\].ecn: expected false: net.ipv4.tcp_ecn"):
+        run(**of_the_kernel(), ecn=True)
+    assert run(**of_the_kernel())["flows"][0]["delivered_bytes"] > 0
+
+
+def test_a_server_whose_tcp_port_is_taken_says_so(serve: Serve, secret: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        server = serve(address=f"127.0.0.1:{taken.getsockname()[1]}")
+        document = steady(0.3, **of_the_kernel())
+        with pytest.raises(
+            MachineError, match=r"need TCP port \d+ beside UDP port .*--listen port of which both are free"
+        ):
+            run_scenario(document, address=server.address, token=secret)
+        assert run_scenario(steady(0.3), address=server.address, token=secret)["flows"][0]["delivered_bytes"] > 0
+
+
+def test_the_servers_limit_counts_tcp(serve: Serve, secret: str) -> None:
+    server = serve("--most-mb", "1")
+    document = steady(1.0, mbps=40, **of_the_kernel())
+    with pytest.raises(MachineError, match="the run sent more than 1 MB, the limit of this server"):
+        run_scenario(document, address=server.address, token=secret)
+    assert run_scenario(steady(0.3, **of_the_kernel()), address=server.address, token=secret)["links"]
+
+
 def test_ipv6_has_longer_headers(serve: Serve, secret: str) -> None:
     if not socket.has_ipv6 or not Path("/proc/net/if_inet6").read_text():
         pytest.skip("NO IPV6 HERE: runs between machines over IPv6 not tested")
     server = serve(address="[::1]:0")
     result = run_scenario(steady(0.3, app={"type": "bulk"}), address=server.address, token=secret)
     assert int(result["flows"][0]["transmissions"]["bytes"].max()) == 1472 + 40 + 8
+    kernel = run_scenario(steady(0.3, **of_the_kernel()), address=server.address, token=secret)["flows"][0]
+    assert kernel.get("error") is None and kernel["delivered_bytes"] > 0
 
 
 def test_one_run_at_a_time(serve: Serve, secret: str) -> None:

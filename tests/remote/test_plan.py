@@ -13,7 +13,7 @@ from ccarena.commands.remote import address_of
 from ccarena.errors import ConfigError, ScenarioError
 from ccarena.remote.run import PATH, Planned, plan
 
-NAMES = ["cubic", "bbr", "copa", "vegas"]
+NAMES = ["cubic", "bbr", "copa", "kernel:cubic"]
 
 
 @pytest.fixture
@@ -49,8 +49,12 @@ def test_the_path_takes_the_place_of_links(file: Path) -> None:
 def test_what_cannot_run_is_refused_before_anything_runs(file: Path) -> None:
     with pytest.raises(ConfigError, match=r"--repeats 0: expected at least 1"):
         plan(file, NAMES, 0, None, 1)
-    with pytest.raises(ConfigError, match=r"kernel:cubic"):
-        plan(file, ["kernel:cubic"], 1, None, 1)
+    program = file.with_name("program.yaml")
+    program.write_text("name: program\nkind: command\nsender: 'true'\nreceiver: 'true'\n")
+    with pytest.raises(ConfigError, match=r"a program, which does not run over a real path; use --backend kernel"):
+        plan(file, [str(program)], 1, None, 1)
+    [kernel] = plan(file, ["kernel:cubic"], 1, None, 1)
+    assert kernel.document["flows"][0]["foreign"] == {"type": "kernel", "name": "cubic"}
     with pytest.raises(ConfigError, match=r"xcp routers have no place in the packets"):
         plan(file, ["xcp"], 1, None, 1)
     with pytest.raises(ConfigError, match="needs a second machine: use `ccarena remote run`"):

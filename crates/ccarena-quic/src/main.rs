@@ -44,7 +44,8 @@ get      gets data over several connections, each with its own scheme, requireme
          change what connections want; a server that is silent for S seconds of --timeout-s is given up (5 when
          connecting and at the end of --duration-s, 30 in the middle of a transfer), with exit status 1
 remote   receives the flows of scenarios from another machine that holds the token in FILE, or sends them there, until
-         SIGINT or SIGTERM; a run lasts at most S seconds and sends at most MB megabytes
+         SIGINT or SIGTERM; a run lasts at most S seconds and sends at most MB megabytes; flows of the kernel's TCP take
+         the TCP port of the same number
 ";
 
 /// A command line that cannot be taken, or a command that fails.

@@ -19,11 +19,12 @@ use std::thread::{self, JoinHandle};
 use ccarena_cc::{Backend, Policies, Time};
 use ccarena_link::live::{self, Frames, Inbox, Programs};
 use ccarena_link::{Emulator, End, Network, clock as link_clock, namespace};
+use ccarena_net::apps;
 use ccarena_net::result::{FlowResult, LinkResult, Rows, RunResult};
 use ccarena_net::{Ecn, Scenario, trace};
 
 pub use self::error::RunError;
-pub use self::plan::{Plan, Remote, Request, plan};
+pub use self::plan::{Plan, Remote, Request, plan, plan_flow};
 
 use self::receiver::{Received, Receiver};
 use self::sender::{Sender, Sent};
@@ -234,11 +235,12 @@ pub(crate) fn record(
         undone_recoveries: Some(totals.counts.undone_recoveries),
         rtt_min_ms: totals.counts.rtt_min.map(ccarena_cc::Dur::as_millis_f64),
         rtt_mean_ms: mean.map(ccarena_cc::Dur::as_millis_f64),
-        // Each message is a stream, in order.
+        // Over QUIC each message is a stream, in order.
         app: sent
             .app
-            .with_arrivals(scenario.flows[index].start, |number, _| {
-                received.whole.as_ref()?.get(&(number as u64)).copied()
+            .with_arrivals(scenario.flows[index].start, |number, end| match &received.progress {
+                Some(progress) => apps::reached(progress, end),
+                None => received.whole.as_ref()?.get(&(number as u64)).copied(),
             })
             .into(),
         decisions: totals.decisions,

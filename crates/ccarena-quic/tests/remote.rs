@@ -2,17 +2,18 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that fails panics; clippy.toml exempts test functions, not helpers")]
 
-use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use ccarena_cc::{Dur, Time};
 use ccarena_net::Ecn;
 use ccarena_quic::clock::Clock;
 use ccarena_quic::host::{Host, Link, Peer, Reactor};
 use ccarena_quic::remote::Token;
-use ccarena_quic::remote::message::{Ask, VERSION, line};
+use ccarena_quic::remote::message::{Answer, Ask, TcpFlow, VERSION, line};
 use ccarena_quic::steering::Steering;
 use ccarena_quic::tls::Identity;
 use ccarena_quic::transport::{self, Settings};
@@ -96,6 +97,17 @@ impl Peer for Client {
 
 /// Returns the server's answers to `says`, and how it closes the connection within `seconds`.
 fn talk(server: &Server, says: Vec<u8>, floods: bool, seconds: f64) -> (String, String) {
+    talk_while(server, says, floods, seconds, |_| {})
+}
+
+/// The same; `act` sees the answers so far again and again.
+fn talk_while(
+    server: &Server,
+    says: Vec<u8>,
+    floods: bool,
+    seconds: f64,
+    mut act: impl FnMut(&str),
+) -> (String, String) {
     let clock = Clock::starting();
     let settings = Settings { keep_alive: Some(Dur::from_millis(500)), ..Settings::default() };
     let udp = Udp::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), Ecn::NotEct, SEND_BUFFER).unwrap();
@@ -115,6 +127,7 @@ fn talk(server: &Server, says: Vec<u8>, floods: bool, seconds: f64) -> (String, 
         };
         reactor.host(0).take_ended().iter().for_each(|(client, _)| look(client));
         reactor.host(0).each(|_, client, _| look(client));
+        act(&heard);
     }
     (heard, closed.unwrap_or_default())
 }
@@ -133,13 +146,13 @@ fn a_hostile_client_is_refused_and_the_next_client_is_served() {
         (b"{\"type\": \"hello\", \"version\": 1, \"token\": \"\"}\n".to_vec(), "speaks version 1"),
         (b"{\"type\": \"shell\"}\n".to_vec(), "unknown variant"),
         (vec![b'{'; 5000], "a line of more than 4096 bytes"),
-        (line(&Ask::Run { flows: 1, duration_s: 1.0, reverse: false }), "begins with the token"),
+        (line(&Ask::Run { flows: 1, duration_s: 1.0, reverse: false, tcp: vec![] }), "begins with the token"),
         (line(&Ask::Finish {}), "begins with the token"),
         (line(&Ask::Join { run: "0".repeat(32), flow: 0 }), "no such run goes on"),
         ([hello(TOKEN), hello(TOKEN)].concat(), "a connection begins once"),
         ([hello(TOKEN), line(&Ask::Finish {})].concat(), "no run goes on"),
         (
-            [hello(TOKEN), line(&Ask::Run { flows: 1, duration_s: 1e9, reverse: false })].concat(),
+            [hello(TOKEN), line(&Ask::Run { flows: 1, duration_s: 1e9, reverse: false, tcp: vec![] })].concat(),
             "expected at most 120",
         ),
         (
@@ -166,6 +179,52 @@ fn a_token_is_64_digits_and_is_not_printed() {
     }
     let ask = Ask::Hello { version: VERSION, token: Token(TOKEN.into()) };
     assert!(!format!("{ask:?}").contains(TOKEN) && String::from_utf8(line(&ask)).unwrap().contains(TOKEN));
+}
+
+/// Sends `bytes` over TCP to the server; whether it keeps the connection open for a while.
+fn stays_open(server: &Server, bytes: &[u8]) -> bool {
+    let mut connection = TcpStream::connect(server.1).unwrap();
+    connection.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    // One that is closed already may say so here, or when it is read.
+    let _ = connection.write_all(bytes);
+    matches!(connection.read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
+}
+
+#[test]
+fn no_tcp_connection_stays_without_a_ticket() {
+    let server = Server::start("tickets");
+    assert!(!stays_open(&server, b"ccarena\n"), "nobody is expected");
+    let tcp = vec![TcpFlow { flow: 1, start_ns: 0 }];
+    let run = line(&Ask::Run { flows: 2, duration_s: 9.0, reverse: false, tcp });
+    let mut had = false;
+    let (heard, closed) = talk_while(&server, [hello(TOKEN), run].concat(), false, 3.0, |heard| {
+        let started = heard.lines().filter_map(|text| Answer::parse(text.as_bytes()).ok());
+        let Some(tickets) = started
+            .filter_map(|answer| match answer {
+                Answer::Started { tickets, .. } => Some(tickets),
+                _ => None,
+            })
+            .next()
+            .filter(|_| !had)
+        else {
+            return;
+        };
+        had = true;
+        assert_eq!(tickets.len(), 1);
+        let preamble = tickets[0].preamble();
+        let mut wrong = preamble.clone();
+        wrong[20] ^= 1;
+        assert!(!stays_open(&server, b"GET / HTTP/1.1\r\n\r\n") && !stays_open(&server, &wrong));
+        // Those who say nothing are held for a while, but only so many: the oldest make room.
+        let silent: Vec<TcpStream> = (0..80).map(|_| TcpStream::connect(server.1).unwrap()).collect();
+        assert!(stays_open(&server, &preamble), "the right one is let in");
+        let is_closed = |connection: &TcpStream| {
+            connection.set_nonblocking(true).unwrap();
+            !matches!(connection.peek(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
+        };
+        assert!(is_closed(&silent[0]) && !stays_open(&server, &preamble), "a ticket is good once");
+    });
+    assert!(had && closed.is_empty(), "{heard} {closed}");
 }
 
 #[test]

@@ -14,13 +14,15 @@ use ccarena_link::live::{self, Frames, Inbox};
 use ccarena_net::{Ecn, Scenario};
 use noq_proto::{ConnectionError, Dir, Event, StreamEvent, StreamId};
 
-use super::message::{Answer, Ask, VERSION, line};
+use super::message::{Answer, Ask, TcpFlow, VERSION, line};
 use super::offset::{Exchange, Offset};
 use super::outcome::{Flow, Path, outcome};
 use super::report::Report;
 use super::server::{RECEIVE_WINDOW, STREAMS};
 use super::stamps::{Seen, Stamp, decode};
-use super::{Token, load, ticket};
+use super::tcp::outgoing::{Ended, Outgoing};
+use super::tcp::ticket::Ticket;
+use super::{Token, load, tcp, ticket};
 use crate::clock::Clock;
 use crate::host::{Host, Link, Peer, Reactor};
 use crate::request::Lines;
@@ -62,10 +64,14 @@ pub fn run<W: Write>(
     let policies = Policies::on(Backend::Quic);
     let load = remote.reverse.then(|| load::write(&request.document, scenario)).transpose()?;
     let plans = load::plans(scenario, &policies)?;
+    if !remote.reverse {
+        tcp::check_here(scenario)?;
+    }
     let mut talk = Talk::open(remote, inbox)?;
     talk.greet(&remote.token)?;
     let before = talk.compare_clocks(None)?;
-    let (run, there) = talk.start(scenario, load)?;
+    let tcp_flows = load::tcp_flows(scenario);
+    let (run, there, tickets) = talk.start(scenario, &tcp_flows, load)?;
     // Time zero is the sender's.
     let zero = if remote.reverse { Offset::new(before, before).here(there) } else { talk.reactor.now() };
     let fingerprint = Identity::of_token(&remote.token)?.fingerprint;
@@ -75,10 +81,12 @@ pub fn run<W: Write>(
         scenario.flows.iter().zip(&plans).map(|(flow, plan)| (flow.scheme.as_str(), plan.learned.as_deref()));
     let started = live::started(scenario, controls, link_clock::now_ns());
     frames.start(&started).map_err(|_| RunError::Stopped)?;
+    let outgoing = Outgoing::new(scenario, &tcp_flows, tickets, talk.remote, remote.reverse)?;
+    let outgoing = (!tcp_flows.is_empty()).then_some(outgoing);
     let (flows, after) = if remote.reverse {
-        receive(&mut talk, &opener, zero, before)?
+        receive(&mut talk, &opener, outgoing, zero, before)?
     } else {
-        send(&mut talk, &opener, &policies, zero, before)?
+        send(&mut talk, &opener, &policies, outgoing, zero, before)?
     };
     let path = Path { offset: Offset::new(before, after), zero, remote: talk.remote, reverse: remote.reverse };
     frames.result(outcome(scenario, &plans, flows, &path)).map_err(|_| RunError::Stopped)
@@ -89,13 +97,14 @@ fn send(
     talk: &mut Talk<'_>,
     opener: &Opener<'_>,
     policies: &Policies,
+    outgoing: Option<Outgoing>,
     zero: Time,
     before: Exchange,
 ) -> Result<(Vec<Flow>, Exchange), RunError> {
     let duration = opener.scenario.duration;
-    let traffic = Traffic::start(opener.senders(policies)?, Time(duration.0))?;
+    let traffic = Traffic::start(opener.senders(policies)?, outgoing, opener.clock, Time(duration.0))?;
     talk.during(&traffic, zero + duration)?;
-    let left = traffic.stop()?;
+    let (left, ended) = traffic.stop()?;
     let after = talk.compare_clocks(Some(before))?;
     let arrived = talk.finish(opener.scenario.flows.len())?;
     let flows = left.into_iter().zip(arrived).map(|(left, arrived)| {
@@ -107,21 +116,27 @@ fn send(
         });
         Flow { report, departed, arrived }
     });
-    Ok((flows.collect(), after))
+    let mut flows: Vec<Flow> = flows.collect();
+    for Ended { flow, report, seen, .. } in ended {
+        flows[flow].departed = seen;
+        flows[flow].report = report.unwrap_or_default();
+    }
+    Ok((flows, after))
 }
 
 /// Receives the flows; what both ends saw, and the exchange of times after it.
 fn receive(
     talk: &mut Talk<'_>,
     opener: &Opener<'_>,
+    outgoing: Option<Outgoing>,
     zero: Time,
     before: Exchange,
 ) -> Result<(Vec<Flow>, Exchange), RunError> {
-    let traffic = Traffic::start(opener.receivers()?, Time::NEVER)?;
+    let traffic = Traffic::start(opener.receivers()?, outgoing, opener.clock, Time::NEVER)?;
     talk.during(&traffic, zero + opener.scenario.duration)?;
     // Packets still on the path arrive meanwhile.
     let after = talk.compare_clocks(Some(before))?;
-    let came = traffic.stop()?;
+    let (came, ended) = traffic.stop()?;
     let departed = talk.finish(opener.scenario.flows.len())?;
     let flows = came.into_iter().zip(departed).enumerate().map(|(index, (came, departed))| {
         let arrived = came.map_or_else(Default::default, |(taking, _)| taking.seen);
@@ -129,7 +144,15 @@ fn receive(
             |e| RunError::Remote(format!("{}: flows[{index}]: a report that cannot be read: {e}", talk.address));
         Ok(Flow { report: Report::read(&departed.report).map_err(wrong)?, departed, arrived })
     });
-    Ok((flows.collect::<Result<_, RunError>>()?, after))
+    let mut flows = flows.collect::<Result<Vec<_>, RunError>>()?;
+    for Ended { flow, seen, error, .. } in ended {
+        let flow = &mut flows[flow];
+        flow.arrived = seen;
+        if let Some(error) = error {
+            flow.report = std::mem::take(&mut flow.report).failed(error);
+        }
+    }
+    Ok((flows, after))
 }
 
 /// Opens the connections of a run, which all go from this machine to the server.
@@ -181,6 +204,11 @@ impl Opener<'_> {
         for (index, (flow, plan)) in self.scenario.flows.iter().zip(self.plans).enumerate() {
             let udp = bind(self.remote, plan.ecn).map_err(|source| RunError::Socket { flow: index, source })?;
             hosts.push(Host::new(udp, self.clock, None));
+            if flow.foreign.is_some() {
+                // It has a connection of TCP: this host opens none.
+                openings.push((Time::NEVER, None));
+                continue;
+            }
             let (settings, steering, peer) = make(index, plan)?;
             let settings = Settings { keep_alive: Some(KEEP_ALIVE), ..settings };
             let mut config = tls::client(Some(self.fingerprint.clone()))?;
@@ -279,25 +307,35 @@ impl Peer for Taking {
 /// Connection of each flow, if one was opened.
 type Opened<P> = Vec<Option<(P, Steering)>>;
 
-/// Thread that runs the flows' hosts.
+/// Threads that run the flows' connections: those over QUIC, and those of TCP if there are any.
 struct Traffic<P> {
     thread: JoinHandle<std::io::Result<Opened<P>>>,
-    /// Closing it ends the thread.
+    tcp: Option<JoinHandle<Vec<Ended>>>,
+    /// Closing it ends the threads.
     stop: UnixStream,
 }
 
 impl<P: Peer + Send + 'static> Traffic<P> {
-    /// Runs `hosts` until `end` of their clock, or until they are stopped.
-    fn start(hosts: Senders<P>, end: Time) -> Result<Self, RunError> {
+    /// Runs `hosts` and `outgoing` until `end` of `clock`, or until they are stopped.
+    fn start(hosts: Senders<P>, outgoing: Option<Outgoing>, clock: Clock, end: Time) -> Result<Self, RunError> {
         let (stop, stopped) = UnixStream::pair().map_err(RunError::Reactor)?;
+        let stopped_too = stopped.try_clone().map_err(RunError::Reactor)?;
+        let name = |name: &str| thread::Builder::new().name(name.into());
+        let tcp = outgoing.map(|outgoing| {
+            let work = move || outgoing.run(clock, end, stopped_too.as_raw_fd());
+            name("tcp").spawn(work)
+        });
+        let tcp = tcp.transpose().map_err(RunError::Reactor)?;
         let work = move || hosts.run(end, stopped.as_raw_fd());
-        let thread = thread::Builder::new().name("flows".into()).spawn(work).map_err(RunError::Reactor)?;
-        Ok(Self { thread, stop })
+        let thread = name("flows").spawn(work).map_err(RunError::Reactor)?;
+        Ok(Self { thread, tcp, stop })
     }
 
-    fn stop(self) -> Result<Opened<P>, RunError> {
+    fn stop(self) -> Result<(Opened<P>, Vec<Ended>), RunError> {
         drop(self.stop);
-        self.thread.join().map_err(|_| RunError::Panicked)?.map_err(RunError::Reactor)
+        let opened = self.thread.join().map_err(|_| RunError::Panicked)?.map_err(RunError::Reactor)?;
+        let ended = self.tcp.map(JoinHandle::join).transpose().map_err(|_| RunError::Panicked)?;
+        Ok((opened, ended.unwrap_or_default()))
     }
 }
 
@@ -478,13 +516,21 @@ impl<'a> Talk<'a> {
         }
     }
 
-    /// Begins a run, whose `load` the server sends if there is one: its secret name, and when it began there.
-    fn start(&mut self, scenario: &Scenario, load: Option<Vec<u8>>) -> Result<(String, Time), RunError> {
+    /// Begins a run, whose `load` the server sends if there is one: its secret name, when it began there, and a ticket for
+    /// each of `tcp`.
+    fn start(
+        &mut self,
+        scenario: &Scenario,
+        tcp: &[TcpFlow],
+        load: Option<Vec<u8>>,
+    ) -> Result<(String, Time, Vec<Ticket>), RunError> {
         let duration_s = scenario.duration.as_secs_f64();
-        let ask = Ask::Run { flows: scenario.flows.len(), duration_s, reverse: load.is_some() };
+        let ask = Ask::Run { flows: scenario.flows.len(), duration_s, reverse: load.is_some(), tcp: tcp.to_vec() };
         self.with(|control| control.load = load);
         match self.ask(&ask)?.2 {
-            Answer::Started { run, zero_ns } => Ok((run, Time(zero_ns))),
+            Answer::Started { run, zero_ns, tickets } if tickets.len() == tcp.len() => {
+                Ok((run, Time(zero_ns), tickets))
+            }
             other => Err(self.unexpected(&other)),
         }
     }

@@ -8,12 +8,14 @@ use std::path::Path;
 
 use ccarena_cc::bounded::{self, LARGEST_POLICY_BYTES, Store};
 use ccarena_cc::{Backend, BindError, Policies, PolicySpec};
+use ccarena_net::scenario::{Flow, Foreign};
 use ccarena_net::{Ecn, Scenario};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::message::MOST_FLOWS;
-use crate::run::{Plan, RunError, plan};
+use super::message::{MOST_FLOWS, TcpFlow};
+use super::tcp;
+use crate::run::{Plan, RunError, plan_flow};
 
 /// Longest load, in bytes.
 pub const LARGEST: usize = 64 << 20;
@@ -104,8 +106,22 @@ impl Load {
         let policies = Policies::in_store(Store::of(contents), Backend::Quic);
         check(&scenario)?;
         let plans = plans(&scenario, &policies)?;
+        tcp::check_here(&scenario)?;
         Ok(Self { scenario, plans, policies })
     }
+
+    /// Flows of the kernel's TCP.
+    #[must_use]
+    pub fn tcp(&self) -> Vec<TcpFlow> {
+        tcp_flows(&self.scenario)
+    }
+}
+
+/// Flows of `scenario` that are the kernel's TCP.
+#[must_use]
+pub fn tcp_flows(scenario: &Scenario) -> Vec<TcpFlow> {
+    let flows = scenario.flows.iter().enumerate().filter(|(_, flow)| tcp::control(flow).is_some());
+    flows.map(|(index, flow)| TcpFlow { flow: index, start_ns: flow.start.0 }).collect()
 }
 
 /// Plans the flows of `scenario` over a real path.
@@ -113,16 +129,21 @@ impl Load {
 /// # Errors
 /// If a real path cannot carry one.
 pub fn plans(scenario: &Scenario, policies: &Policies) -> Result<Vec<Plan>, RunError> {
-    let refuse = |path: String, problem: &str| Err(RunError::Unsupported { path, problem: problem.into() });
+    fn refuse<T>(path: String, problem: &str) -> Result<T, RunError> {
+        Err(RunError::Unsupported { path, problem: problem.into() })
+    }
     if scenario.flows.len() > MOST_FLOWS {
         return refuse("flows".into(), &format!("got {}; expected at most {MOST_FLOWS}", scenario.flows.len()));
     }
-    for (index, flow) in scenario.flows.iter().enumerate() {
-        if flow.foreign.is_some() {
-            return refuse(format!("flows[{index}].foreign"), "expected none: programs of others stay on this machine");
-        }
-    }
-    let plans = plan(scenario, policies)?;
+    let plan = |(index, flow): (usize, &Flow)| match &flow.foreign {
+        None => plan_flow(scenario, index, policies),
+        Some(Foreign::Kernel { .. }) => tcp::check(scenario, index).map(|()| Plan::absent(scenario, index)),
+        Some(_) => refuse(
+            format!("flows[{index}].foreign"),
+            "expected a congestion control of the kernel, or none: programs of others stay on this machine",
+        ),
+    };
+    let plans = scenario.flows.iter().enumerate().map(plan).collect::<Result<Vec<_>, _>>()?;
     match plans.iter().position(|plan| plan.ecn == Ecn::Ect1) {
         Some(index) => {
             refuse(format!("flows[{index}].ecn"), "expected true or false: the server counts marks of ECT(0)")
@@ -176,8 +197,13 @@ mod tests {
         assert!(written(&module).unwrap_err().contains("flows[0].controller: expected none: a server runs no code"));
         let head = json!({"scenario": document(&module), "files": []});
         assert!(refusal(&super::super::message::line(&head)).contains("a server runs no code"));
-        let programs = json!({"scheme": "cubic", "foreign": {"type": "kernel", "name": "vegas"}});
-        assert!(refusal(&written(&programs).unwrap()).contains("flows[0].foreign: expected none"));
+        let foreign = |foreign: Value| written(&json!({"scheme": "other", "foreign": foreign})).unwrap();
+        let program = json!({"type": "command", "sender": ["a"], "receiver": ["b"]});
+        assert!(refusal(&foreign(program)).contains("flows[0].foreign: expected a congestion control of the kernel"));
+        let unknown = json!({"type": "kernel", "name": "nosuchcontrol"});
+        assert!(refusal(&foreign(unknown)).contains("the sender's kernel has no congestion control \"nosuchcontrol\""));
+        let load = Load::read(&foreign(json!({"type": "kernel", "name": "reno"}))).unwrap();
+        assert_eq!(load.tcp(), [TcpFlow { flow: 0, start_ns: 0 }]);
     }
 
     proptest! {

@@ -8,11 +8,22 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Token;
+use super::tcp::ticket::Ticket;
 
 /// Version of the messages; ends of different versions refuse each other.
-pub const VERSION: u64 = 2;
+pub const VERSION: u64 = 3;
 /// Most flows of a run.
 pub const MOST_FLOWS: usize = 32;
+
+/// A flow of the kernel's TCP, for which the client asks for a ticket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TcpFlow {
+    /// Number of the flow.
+    pub flow: usize,
+    /// Time of the run at which its connection opens, in ns.
+    pub start_ns: u64,
+}
 
 /// A client's message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,6 +49,8 @@ pub enum Ask {
         duration_s: f64,
         /// Flag that the server sends; the scenario then comes as a [`load`](super::load).
         reverse: bool,
+        /// Flows of the kernel's TCP, in their order.
+        tcp: Vec<TcpFlow>,
     },
     /// First line of a flow's connection.
     Join {
@@ -71,6 +84,8 @@ pub enum Answer {
         run: String,
         /// Server's time at which the run began, in ns.
         zero_ns: u64,
+        /// A ticket for each flow of the kernel's TCP, in their order.
+        tickets: Vec<Ticket>,
     },
 }
 
@@ -121,6 +136,15 @@ impl Ask {
             Self::Run { duration_s, .. } if !(duration_s > 0.0 && duration_s.is_finite()) => {
                 fault("duration_s", duration_s.to_string(), "a time above zero, in seconds".into())
             }
+            Self::Run { flows, duration_s, ref tcp, .. } => {
+                let in_order = tcp.windows(2).all(|pair| pair[0].flow < pair[1].flow);
+                let in_time = |of: &TcpFlow| of.start_ns as f64 <= duration_s * 1e9;
+                if !in_order || !tcp.iter().all(|of| of.flow < flows && in_time(of)) {
+                    let expected = format!("flows below {flows} in their order, which start within the run");
+                    return fault("tcp", format!("{tcp:?}"), expected);
+                }
+                Ok(ask)
+            }
             _ => Ok(ask),
         }
     }
@@ -154,7 +178,7 @@ mod tests {
         for ask in [
             Ask::Hello { version: VERSION, token: Token("ab".into()) },
             Ask::Clock { number: 3 },
-            Ask::Run { flows: 2, duration_s: 1.5, reverse: true },
+            Ask::Run { flows: 2, duration_s: 1.5, reverse: true, tcp: vec![TcpFlow { flow: 1, start_ns: 5 }] },
             Ask::Join { run: "ab".into(), flow: 1 },
             Ask::Finish {},
         ] {
@@ -166,13 +190,26 @@ mod tests {
         assert!(error(r#"{"type": "hello", "version": 9, "greeting": 1}"#).contains("speaks version 9"));
         assert!(error(r#"{"type": "hello"}"#).contains("speaks version null"));
         assert!(
-            error(r#"{"type": "run", "flows": 33, "duration_s": 1, "reverse": false}"#)
+            error(r#"{"type": "run", "flows": 33, "duration_s": 1, "reverse": false, "tcp": []}"#)
                 .starts_with("flows: got 33; expected 1 to 32")
         );
         assert!(
-            error(r#"{"type": "run", "flows": 1, "duration_s": -1, "reverse": false}"#)
+            error(r#"{"type": "run", "flows": 1, "duration_s": -1, "reverse": false, "tcp": []}"#)
                 .starts_with("duration_s: got -1")
         );
+        let tcp =
+            |tcp: &str| error(&format!(r#"{{"type":"run","flows":2,"duration_s":1,"reverse":false,"tcp":{tcp}}}"#));
+        for wrong in [
+            r#"[{"flow":2,"start_ns":0}]"#,
+            r#"[{"flow":1,"start_ns":2000000000}]"#,
+            r#"[{"flow":1,"start_ns":0},{"flow":1,"start_ns":0}]"#,
+        ] {
+            assert!(tcp(wrong).starts_with("tcp: got [") && tcp(wrong).contains("flows below 2 in their order"));
+        }
+        let started = Answer::Started { run: "a".into(), zero_ns: 1, tickets: vec![Ticket::draw().unwrap()] };
+        assert_eq!(Answer::parse(line(&started).trim_ascii_end()), Ok(started));
+        let started = Answer::parse(br#"{"type": "started", "run": "a", "zero_ns": 1, "tickets": ["ab"]}"#);
+        assert!(started.unwrap_err().to_string().contains("32 hexadecimal digits"));
         assert!(error("[").contains("expected a message"));
     }
 

@@ -1,7 +1,8 @@
 //! Scenarios over a real path: a client that sends and a server on another machine that receives, or the other way round.
 //!
-//! One UDP port carries everything: a connection for control, and one per flow. The client opens them all, whoever sends.
-//! Both ends keep the time of every datagram; the client matches them, and turns the server's times into its own.
+//! One UDP port carries the control connection and one connection per flow. The client opens them all, whoever sends.
+//! Both ends keep the time of every datagram; the client matches them, and turns the server's times into its own. Flows of
+//! the kernel's [`tcp`] have connections of their own.
 
 pub mod client;
 pub mod load;
@@ -11,6 +12,8 @@ mod outcome;
 pub mod report;
 pub mod server;
 pub mod stamps;
+mod state;
+pub mod tcp;
 
 use std::fmt;
 

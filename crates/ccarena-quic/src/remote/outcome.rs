@@ -10,13 +10,15 @@ use ccarena_net::series::{FlowBin, LinkBin, Series};
 use ccarena_net::transmissions::{Fate, Transmission, TransmissionLog};
 
 use super::offset::Offset;
-use super::report::Report;
+use super::report::{Report, TcpCounts};
 use super::stamps::{Seen, Stamp};
 use crate::run::receiver::Received;
 use crate::run::{HEADER_BYTES, Plan, record};
 
 /// Header of IPv6 beyond that of IPv4.
 const IPV6_BYTES: u32 = 20;
+/// Headers of IPv4 and of TCP with timestamps.
+const TCP_HEADER_BYTES: u32 = 52;
 
 /// A flow as both ends saw it, each by its own clock.
 pub struct Flow {
@@ -57,7 +59,8 @@ impl Path {
     }
 }
 
-/// A packet on the path: when it left and came, in ns of this machine's clock since the run began.
+/// A packet on the path: when it left and came, in ns of this machine's clock since the run began. Those of the kernel's TCP
+/// are reckoned from what its ends know.
 struct Packet {
     flow: usize,
     sent: Time,
@@ -71,10 +74,16 @@ pub fn outcome(scenario: &Scenario, plans: &[Plan], mut flows: Vec<Flow>, path: 
     let header_bytes = HEADER_BYTES + if path.remote.is_ipv6() { IPV6_BYTES } else { 0 };
     let mut packets: Vec<Packet> =
         flows.iter().enumerate().flat_map(|(index, flow)| packets(index, flow, header_bytes, path)).collect();
-    packets.sort_by_key(|packet| packet.sent);
     let delays_ns = packets.iter().filter_map(|packet| Some(packet.came_ns? - packet.sent.0 as f64));
     let least_ns = delays_ns.fold(f64::INFINITY, f64::min);
-    let least_ns = if least_ns.is_finite() { least_ns } else { 0.0 };
+    // Without a packet whose time is known at both ends, both ways count as equally long.
+    let half = flows.iter().filter_map(|flow| flow.report.rtt_min()).map(|rtt| rtt.0 as f64 / 2.0);
+    let half = half.fold(f64::INFINITY, f64::min);
+    let least_ns = [least_ns, half, 0.0].into_iter().find(|ns| ns.is_finite()).unwrap_or(0.0);
+    for (index, flow) in flows.iter().enumerate() {
+        packets.extend(tcp_packets(scenario, index, flow, least_ns, path));
+    }
+    packets.sort_by_key(|packet| packet.sent);
     let link = link(scenario, &packets, least_ns);
     let records = (0..flows.len())
         .map(|index| {
@@ -102,6 +111,48 @@ fn packets(index: usize, flow: &Flow, header_bytes: u32, path: &Path) -> Vec<Pac
         bytes: u32::from(stamp.bytes) + header_bytes,
     };
     flow.departed.packets.iter().map(packet).collect()
+}
+
+/// Packets of a flow of the kernel's TCP: full segments of what came at once, each as long in the queue as the sender's
+/// smoothed RTT then was above its least; and a lost one for each retransmission, when the sender's counter showed it.
+fn tcp_packets(scenario: &Scenario, index: usize, flow: &Flow, least_ns: f64, path: &Path) -> Vec<Packet> {
+    let Some(counts) = flow.report.tcp() else { return Vec::new() };
+    let segment = segment_bytes(counts, scenario, index);
+    let header_bytes = TCP_HEADER_BYTES + if path.remote.is_ipv6() { IPV6_BYTES } else { 0 };
+    let rtt_min_ns = flow.report.rtt_min().map_or(0.0, |rtt| rtt.0 as f64);
+    let samples = &flow.departed.samples;
+    let queueing_ns = |came_ns: f64| {
+        // The first sample after the acknowledgement, which takes as long as the least way back.
+        let seen_ns = came_ns + rtt_min_ns - least_ns;
+        let at = samples.partition_point(|sample| path.left_ns(sample.at) < seen_ns);
+        let sample = samples.get(at).or(samples.last());
+        sample.map_or(0.0, |sample| (f64::from(sample.rtt_us) * 1e3 - rtt_min_ns).max(0.0))
+    };
+    let mut packets = Vec::new();
+    for &(at, bytes) in &flow.arrived.payload {
+        let came_ns = path.came_ns(at);
+        let sent = time(came_ns - least_ns - queueing_ns(came_ns));
+        let sizes = std::iter::repeat_n(segment, (bytes / segment) as usize).chain([bytes % segment]);
+        packets.extend(sizes.filter(|&size| size > 0).map(|size| Packet {
+            flow: index,
+            sent,
+            came_ns: Some(came_ns),
+            bytes: size + header_bytes,
+        }));
+    }
+    let mut before = 0;
+    for sample in samples {
+        let sent = time(path.left_ns(sample.at));
+        let lost = sample.retransmitted.saturating_sub(before);
+        packets.extend((0..lost).map(|_| Packet { flow: index, sent, came_ns: None, bytes: segment + header_bytes }));
+        before = before.max(sample.retransmitted);
+    }
+    packets
+}
+
+/// Payload of a full segment.
+fn segment_bytes(counts: TcpCounts, scenario: &Scenario, index: usize) -> u32 {
+    if counts.segment_bytes > 0 { counts.segment_bytes } else { scenario.flows[index].mss_bytes.max(1) }
 }
 
 fn time(ns: f64) -> Time {
@@ -161,8 +212,13 @@ fn flow_result(
 ) -> FlowResult {
     let end = Time(scenario.duration.0);
     let mut series: Series<FlowBin> = Series::new(scenario.record.bin, scenario.duration);
-    let mut received =
-        Received { whole: scenario.flows[index].app.needs().arrivals.then(Default::default), ..Received::default() };
+    let (tcp, arrivals) = (flow.report.tcp(), scenario.flows[index].app.needs().arrivals);
+    let mut received = Received {
+        whole: (arrivals && tcp.is_none()).then(Default::default),
+        progress: (arrivals && tcp.is_some()).then(Default::default),
+        ..Received::default()
+    };
+    let mut arrived_bytes = 0;
     for packet in packets {
         let Some(came) = packet.came_ns.map(time).filter(|&came| came <= end) else { continue };
         received.wire_bytes += u64::from(packet.bytes);
@@ -172,6 +228,10 @@ fn flow_result(
     }
     for &(at, bytes) in &flow.arrived.payload {
         let at = time(path.came_ns(at));
+        arrived_bytes += u64::from(bytes);
+        if let Some(progress) = &mut received.progress {
+            progress.push((at, arrived_bytes));
+        }
         if at <= end {
             received.payload_bytes += u64::from(bytes);
         }
@@ -187,7 +247,7 @@ fn flow_result(
     received.series = scenario.record.series.then_some(series);
     let width = plan.learned.as_ref().map_or(0, |learned| learned.report.len());
     let (sent, totals) = std::mem::take(&mut flow.report).parts(scenario, index, width);
-    let nothing_came = received.payload_bytes == 0 && packets.len() > 10 && sent.error.is_none();
+    let nothing_came = tcp.is_none() && received.payload_bytes == 0 && packets.len() > 10 && sent.error.is_none();
     let mut record = record(scenario, index, plan, (sent, totals), received);
     if nothing_came && record.error.is_none() {
         record.error = Some(format!(
@@ -196,7 +256,17 @@ fn flow_result(
             plan.settings.mtu
         ));
     }
-    record.transmissions = scenario.record.transmissions.then(|| transmissions(packets, least_ns, end));
+    record.transmissions = scenario.record.transmissions.then(|| match tcp {
+        None => transmissions(packets, least_ns, end),
+        // Nobody saw its packets one by one.
+        Some(_) => TransmissionLog::default(),
+    });
+    if let Some(counts) = tcp {
+        record.duplicate_packets = counts.duplicates.into();
+        record.reordered = Some(counts.reordered.into());
+        record.spurious_retransmits = Some(record.duplicate_packets.min(record.retransmitted_packets));
+        (record.undone_recoveries, record.ecn_reductions) = (None, None);
+    }
     record
 }
 

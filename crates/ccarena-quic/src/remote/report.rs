@@ -2,6 +2,7 @@
 
 use ccarena_cc::packet_flow::Counts;
 use ccarena_cc::{Dur, Outside};
+use ccarena_link::tcp;
 use ccarena_net::Scenario;
 use ccarena_net::apps::{Outcome, Source};
 use serde::{Deserialize, Serialize};
@@ -30,6 +31,19 @@ pub struct Report {
     /// Counts of [`Outside`] in their order.
     outside: [u64; 4],
     reports: Vec<u32>,
+    tcp: Option<TcpCounts>,
+}
+
+/// Counts of a sender of the kernel's TCP that one over QUIC does not have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TcpCounts {
+    /// Payload of a full segment.
+    pub segment_bytes: u32,
+    /// Times at which segments arrived out of order.
+    pub reordered: u32,
+    /// Segments that the receiver had already (D-SACK).
+    pub duplicates: u32,
 }
 
 impl Report {
@@ -57,7 +71,50 @@ impl Report {
             decisions,
             outside: [outside.decisions, outside.outside, outside.guarded, outside.tripped],
             reports: reports.into_iter().map(f32::to_bits).collect(),
+            tcp: None,
         }
+    }
+
+    /// Returns the report of a sender of the kernel's TCP.
+    #[must_use]
+    pub fn of_tcp(sent: tcp::Sent) -> Self {
+        let info = sent.info.unwrap_or_else(tcp::nothing);
+        let rtt_min = (1..u32::MAX).contains(&info.tcpi_min_rtt).then(|| Dur::from_micros(info.tcpi_min_rtt.into()));
+        let counts = Counts {
+            sent_packets: info.tcpi_data_segs_out.into(),
+            // TCP_INFO has the lost packets of this moment alone.
+            lost_packets: info.tcpi_total_retrans.into(),
+            timeouts: info.tcpi_total_rto.into(),
+            rtt_min,
+            rtt_sum: sent.rtt_mean.unwrap_or_default(),
+            rtt_count: sent.rtt_mean.is_some().into(),
+            ..Counts::default()
+        };
+        let tcp = TcpCounts {
+            segment_bytes: info.tcpi_snd_mss,
+            reordered: info.tcpi_reord_seen,
+            duplicates: info.tcpi_dsack_dups,
+        };
+        let sent = Sent { app: sent.app, error: sent.error };
+        Self { tcp: Some(tcp), ..Self::new(sent, Totals { counts, ..Totals::default() }) }
+    }
+
+    /// Returns the report of a flow of the kernel's TCP that has no connection, or whose receiver lost it.
+    #[must_use]
+    pub fn failed(self, error: String) -> Self {
+        Self { error: self.error.or(Some(error)), tcp: self.tcp.or_else(|| Some(TcpCounts::default())), ..self }
+    }
+
+    /// Counts of the kernel's TCP; none of a flow over QUIC.
+    #[must_use]
+    pub fn tcp(&self) -> Option<TcpCounts> {
+        self.tcp
+    }
+
+    /// Least RTT.
+    #[must_use]
+    pub fn rtt_min(&self) -> Option<Dur> {
+        self.rtt_min_ns.map(Dur)
     }
 
     /// Returns the report as bytes.

@@ -1,23 +1,25 @@
 //! The end of runs over a real path that serves: it receives flows, or sends them.
 
-use std::fmt;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::os::fd::RawFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex};
+use std::thread;
 
 use bytes::Bytes;
 use ccarena_cc::{Dur, Time};
 use ccarena_link::clock as link_clock;
 use ccarena_net::Ecn;
 use noq_proto::{ConnectionError, ConnectionId, Dir, Event, StreamEvent, StreamId, VarInt};
-use ring::rand::{SecureRandom, SystemRandom};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::load::{self, Load};
-use super::message::{Answer, Ask, line};
+use super::message::{Answer, Ask, TcpFlow, line};
 use super::report::Report;
 use super::stamps::{Seen, Stamp, encode};
+use super::state::{FIRST_LINE_WITHIN, LOOK, Limit, Run, Shared, State, locked};
+use super::tcp::incoming::Incoming;
 use super::{Token, ticket};
 use crate::clock::Clock;
 use crate::host::{Accept, Host, Link, Peer, Reactor};
@@ -30,16 +32,8 @@ use crate::tls::Identity;
 use crate::transport::{self, IDLE, Settings, Streams};
 use crate::udp::{SEND_BUFFER, Udp};
 
-/// Time within which a client has to send its first line.
-const FIRST_LINE_WITHIN: Dur = Dur::from_millis(5_000);
 /// Most entries of a client whose first line is missing.
 const MOST_EARLY_ENTRIES: usize = 1024;
-/// Time that a run may take beyond its duration, to begin and to end.
-const GRACE: Dur = Dur::from_millis(30_000);
-/// Most entries of a run. Each takes 24 bytes, twice that while a list grows, and 18 more when the run is sent.
-const MOST_ENTRIES: usize = 8 << 20;
-/// Interval at which a control connection checks the limits of its run.
-const LOOK: Dur = Dur::from_millis(100);
 /// Data of a flow that may wait to be read.
 pub const RECEIVE_WINDOW: u32 = 16 << 20;
 /// Data of a connection that has not joined a run, which may wait to be read: the server keeps it for whoever sends.
@@ -57,87 +51,6 @@ pub struct Options {
     pub longest: Dur,
     /// Most bytes of a run.
     pub most_bytes: u64,
-}
-
-/// State that the server's connections share.
-struct State {
-    token: Vec<u8>,
-    longest: Dur,
-    most_bytes: u64,
-    run: Option<Run>,
-    /// Lines of the log that are not written yet.
-    log_lines: Vec<Value>,
-}
-
-/// The run that goes on. There is one at a time, so that none disturbs another.
-struct Run {
-    id: String,
-    /// Number of the connection that is its control.
-    control: u64,
-    until: Time,
-    /// Time zero of the run, and its end.
-    zero: Time,
-    end: Time,
-    /// Load of a run whose flows leave here; none if they arrive.
-    load: Option<Arc<Load>>,
-    flows: Vec<Seen>,
-    joined: Vec<bool>,
-    bytes: u64,
-    entries: usize,
-    /// Limit that the run has exceeded.
-    exceeded: Option<Limit>,
-}
-
-/// Limit of a run.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Limit {
-    /// Most bytes.
-    Bytes(u64),
-    /// Most entries.
-    Entries,
-    /// Time at which it has to have ended.
-    Time,
-}
-
-impl fmt::Display for Limit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Bytes(most) => {
-                write!(
-                    f,
-                    "the run sent more than {} MB, the limit of this server (`--most-mb` there)",
-                    most / 1_000_000
-                )
-            }
-            Self::Entries => {
-                write!(f, "the run has more than {MOST_ENTRIES} packets and reads, the most that this server keeps")
-            }
-            Self::Time => write!(f, "the run did not end in time"),
-        }
-    }
-}
-
-impl Run {
-    /// Adds to the record of `flow` by `add`.
-    fn add(&mut self, flow: usize, bytes: u64, most_bytes: u64, add: impl FnOnce(&mut Seen)) -> Result<(), Limit> {
-        let seen = &mut self.flows[flow];
-        let before = seen.len();
-        add(seen);
-        self.entries += seen.len() - before;
-        self.bytes += bytes;
-        if self.bytes > most_bytes {
-            self.exceeded = Some(Limit::Bytes(most_bytes));
-        } else if self.entries > MOST_ENTRIES {
-            self.exceeded = Some(Limit::Entries);
-        }
-        self.exceeded.map_or(Ok(()), Err)
-    }
-}
-
-type Shared = Arc<Mutex<State>>;
-
-fn locked(state: &Shared) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Role of a connection.
@@ -167,6 +80,7 @@ struct Leaving {
 struct Requested {
     flows: usize,
     duration_s: f64,
+    tcp: Vec<TcpFlow>,
 }
 
 /// A client's connection.
@@ -187,6 +101,8 @@ struct Client {
     /// Sender of a flow that leaves here.
     leaving: Option<Leaving>,
     requested: Option<Requested>,
+    /// The end of the run was asked for, and a TCP connection has yet to report.
+    finishing: bool,
     /// Stream of a run's load, what has come of it, and the whole load. It may come before the request.
     load_stream: Option<StreamId>,
     load: Vec<u8>,
@@ -238,14 +154,18 @@ impl Client {
                 self.pending.extend(line(&Answer::Clock { number, received_ns: now, sent_ns: now }));
                 Ok(())
             }
-            (Kind::Control, Ask::Run { flows, duration_s, reverse: false }) => {
-                self.start(link.now, flows, duration_s, None)
+            (Kind::Control, Ask::Run { flows, duration_s, reverse, tcp }) => {
+                let requested = Requested { flows, duration_s, tcp };
+                if reverse {
+                    self.requested = Some(requested);
+                    return Ok(());
+                }
+                self.start(link.now, requested, None)
             }
-            (Kind::Control, Ask::Run { flows, duration_s, reverse: true }) => {
-                self.requested = Some(Requested { flows, duration_s });
-                Ok(())
+            (Kind::Control, Ask::Finish {}) => {
+                self.finishing = true;
+                self.finish(link)
             }
-            (Kind::Control, Ask::Finish {}) => self.finish(link),
             (Kind::Over, _) => Ok(()),
             (_, Ask::Hello { .. } | Ask::Join { .. }) => Err("a connection begins once".into()),
             _ => Err("a connection begins with the token, or with the run that it is part of".into()),
@@ -266,9 +186,10 @@ impl Client {
         let mut state = locked(&self.state);
         let most_bytes = state.most_bytes;
         let run = state.run.as_mut().filter(|run| run.id == id).ok_or("no such run goes on")?;
+        let is_tcp = run.is_tcp(flow);
         match run.joined.get_mut(flow) {
-            Some(joined @ false) => *joined = true,
-            _ => return Err(format!("flow: got {flow}; expected the number of a flow that has not joined")),
+            Some(joined @ false) if !is_tcp => *joined = true,
+            _ => return Err(format!("flow: got {flow}; expected the number of a flow over QUIC that has not joined")),
         }
         let is_of_it = |leaving: &Leaving| leaving.run == run.id && leaving.flow == flow;
         if run.load.is_some() && !self.leaving.as_ref().is_some_and(is_of_it) {
@@ -312,17 +233,16 @@ impl Client {
             return Ok(());
         }
         let (Some(requested), Some(load)) = (self.requested.take(), self.loaded.take()) else { return Ok(()) };
-        let Requested { flows, duration_s } = requested;
-        if load.scenario.flows.len() != flows || load.scenario.duration != Dur::from_secs_f64(duration_s) {
+        let Requested { flows, duration_s, tcp } = &requested;
+        let length = Dur::from_secs_f64(*duration_s);
+        if load.scenario.flows.len() != *flows || load.scenario.duration != length || load.tcp() != *tcp {
             return Err("a load of another run than the requested one".into());
         }
-        self.start(now, flows, duration_s, Some(Arc::new(load)))
+        self.start(now, requested, Some(Arc::new(load)))
     }
 
-    fn start(&mut self, now: Time, flows: usize, duration_s: f64, load: Option<Arc<Load>>) -> Result<(), String> {
-        let mut random = [0; 16];
-        SystemRandom::new().fill(&mut random).map_err(|_| "no random numbers here")?;
-        let id: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    fn start(&mut self, now: Time, requested: Requested, load: Option<Arc<Load>>) -> Result<(), String> {
+        let Requested { flows, duration_s, tcp } = requested;
         let reverse = load.is_some();
         let mut state = locked(&self.state);
         let (length, longest) = (Dur::from_secs_f64(duration_s), state.longest);
@@ -335,25 +255,19 @@ impl Client {
         if state.run.is_some() {
             return Err("another run goes on here; wait until it has ended".into());
         }
-        state.run = Some(Run {
-            id: id.clone(),
-            control: self.number,
-            until: now + length + GRACE,
-            zero: now,
-            end: now + length,
-            load,
-            flows: vec![Seen::default(); flows],
-            joined: vec![false; flows],
-            bytes: 0,
-            entries: 0,
-            exceeded: None,
-        });
+        if let (Some(why), false) = (&state.no_tcp, tcp.is_empty()) {
+            return Err(why.clone());
+        }
+        let run = Run::new(self.number, now, length, flows, &tcp, load)?;
+        let tickets = run.tickets.iter().map(|given| given.ticket.clone()).collect();
+        let answer = Answer::Started { run: run.id.clone(), zero_ns: now.0, tickets };
+        state.run = Some(run);
         state.log_lines.push(
             json!({"peer": self.remote.to_string(), "flows": flows, "duration_s": duration_s, "reverse": reverse}),
         );
         drop(state);
         self.look = now;
-        self.pending.extend(line(&Answer::Started { run: id, zero_ns: now.0 }));
+        self.pending.extend(line(&answer));
         Ok(())
     }
 
@@ -367,10 +281,16 @@ impl Client {
         }
     }
 
-    /// Sends the record of the run, and ends it.
+    /// Sends the record of the run, and ends it, once it is asked to and every TCP connection has reported.
     fn finish(&mut self, link: &mut Link<'_>) -> Result<(), String> {
-        let run = locked(&self.state).run.take_if(|run| run.control == self.number).ok_or("no run goes on")?;
-        self.look = Time::NEVER;
+        let mut state = locked(&self.state);
+        let mine = state.run.as_ref().filter(|run| run.control == self.number).ok_or("no run goes on")?;
+        if mine.sending > 0 && link.now < mine.until {
+            return Ok(());
+        }
+        let Some(run) = state.run.take() else { return Ok(()) };
+        drop(state);
+        (self.look, self.finishing) = (Time::NEVER, false);
         let stream = link.stack.streams().open(Dir::Uni).ok_or("a stream for packet times is missing")?;
         self.times = Some((stream, encode(&run.flows).into()));
         Ok(())
@@ -505,7 +425,8 @@ impl Peer for Client {
                 return self.leave(None);
             }
         }
-        if let Err(reason) = self.start_loaded(link.now) {
+        let done = self.start_loaded(link.now).and_then(|()| if self.finishing { self.finish(link) } else { Ok(()) });
+        if let Err(reason) = done {
             return self.refuse(link, &reason);
         }
         if let Some(stream) = self.stream.filter(|_| !self.pending.is_empty()) {
@@ -533,7 +454,7 @@ impl Peer for Client {
 /// If it cannot listen, or `out` cannot be written.
 pub fn serve(options: Options, out: &mut dyn Write, stop: &[RawFd]) -> Result<(), ServeError> {
     let Options { listen, token, longest, most_bytes } = options;
-    let state = State { token: token.digest(), longest, most_bytes, run: None, log_lines: Vec::new() };
+    let state = State { token: token.digest(), longest, most_bytes, no_tcp: None, run: None, log_lines: Vec::new() };
     let state = Arc::new(Mutex::new(state));
     let clock = Clock::starting();
     let config = Identity::of_token(&token).and_then(|identity| identity.config())?;
@@ -543,7 +464,22 @@ pub fn serve(options: Options, out: &mut dyn Write, stop: &[RawFd]) -> Result<()
     let host = Host::new(udp, clock, Some((Arc::new(config), accept)));
     let address = host.address().map_err(ServeError::of("cannot tell where it listens"))?;
     let mut reactor = Reactor::new(clock, vec![host]).map_err(ServeError::of("cannot wait for datagrams"))?;
-    locked(&state).log_lines.push(json!({"listening": address.to_string(), "version": env!("CARGO_PKG_VERSION")}));
+    // Closing it ends the thread.
+    let (_over, is_over) = UnixStream::pair().map_err(ServeError::of("cannot make a pair of sockets"))?;
+    let tcp = Incoming::listen(address, Arc::clone(&state), clock);
+    locked(&state).no_tcp = tcp.as_ref().err().map(|error| {
+        let port = address.port();
+        format!(
+            "flows of the kernel's TCP need TCP port {port} beside UDP port {port}, which this server could not open \
+             ({error}); start it with a --listen port of which both are free"
+        )
+    });
+    let (has_tcp, version) = (tcp.is_ok(), env!("CARGO_PKG_VERSION"));
+    if let Ok(incoming) = tcp {
+        let work = move || incoming.run(is_over.as_raw_fd());
+        thread::Builder::new().name("tcp".into()).spawn(work).map_err(ServeError::of("cannot start a thread"))?;
+    }
+    locked(&state).log_lines.push(json!({"listening": address.to_string(), "tcp": has_tcp, "version": version}));
     link_clock::precise_timers();
     loop {
         let lines: String =
@@ -601,6 +537,7 @@ fn accept(state: Shared, clock: Clock, server: noq_proto::ServerConfig) -> Accep
             early: Seen::default(),
             leaving,
             requested: None,
+            finishing: false,
             load_stream: None,
             load: Vec::new(),
             loaded: None,
@@ -617,42 +554,4 @@ fn leaving(state: &Shared, id: &ConnectionId) -> Option<(String, usize, Arc<Load
     let load = run.load.as_ref()?;
     let flow = (0..run.flows.len()).find(|&flow| !run.joined[flow] && ticket(&run.id, flow) == *id)?;
     Some((run.id.clone(), flow, Arc::clone(load), run.zero, run.end))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::stamps::Stamp;
-    use super::*;
-
-    fn run(entries: usize) -> Run {
-        Run {
-            id: "a".into(),
-            control: 1,
-            until: Time::NEVER,
-            zero: Time::ZERO,
-            end: Time::NEVER,
-            load: None,
-            flows: vec![Seen::default()],
-            joined: vec![true],
-            bytes: 0,
-            entries,
-            exceeded: None,
-        }
-    }
-
-    #[test]
-    fn each_limit_of_a_run_gives_its_own_reason() {
-        let packet = |arrived: &mut Seen| arrived.packets.push(Stamp::new(Time(1), b"12345678"));
-        let mut sent = run(0);
-        assert_eq!((sent.add(0, 8, 2_000_000, packet), sent.entries), (Ok(()), 1));
-        assert_eq!(sent.add(0, 2_000_000, 2_000_000, |_| {}), Err(Limit::Bytes(2_000_000)));
-        assert_eq!((sent.entries, sent.exceeded), (1, Some(Limit::Bytes(2_000_000))));
-        assert!(Limit::Bytes(2_000_000).to_string().contains("more than 2 MB"));
-
-        let mut kept = run(MOST_ENTRIES - 3);
-        let streams = |arrived: &mut Seen| arrived.whole.extend([(0, Time(1)), (1, Time(1)), (2, Time(1))]);
-        assert_eq!(kept.add(0, 0, 9, streams), Ok(()), "three streams are three entries");
-        assert_eq!(kept.add(0, 8, 9, packet), Err(Limit::Entries));
-        assert!(Limit::Entries.to_string().contains("8388608 packets and reads"));
-    }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use ccarena_cc::Time;
+use ccarena_link::tcp::Sample;
 
 /// A datagram that left or came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,17 +26,6 @@ impl Stamp {
     }
 }
 
-/// State of a kernel's TCP connection at its sender at one moment (`TCP_INFO`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
-    /// Time at this end.
-    pub at: Time,
-    /// Smoothed RTT in µs.
-    pub rtt_us: u32,
-    /// Segments retransmitted so far.
-    pub retransmitted: u32,
-}
-
 /// Record of a flow at one of its ends.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Seen {
@@ -45,7 +35,7 @@ pub struct Seen {
     pub payload: Vec<(Time, u32)>,
     /// Streams that arrived whole: number and time.
     pub whole: Vec<(u64, Time)>,
-    /// States of a TCP sender.
+    /// States of a sender of the kernel's TCP.
     pub samples: Vec<Sample>,
     /// Report of a sender, in JSON (`outcome::Report`).
     pub report: Vec<u8>,

@@ -82,6 +82,14 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The plan of flow number `index`, which does not go over this stack.
+    #[must_use]
+    pub fn absent(scenario: &Scenario, index: usize) -> Self {
+        let config = scenario.controller(index, scenario.flows[index].mss_bytes);
+        let settings = Settings { mtu: LARGEST_MTU, ..Settings::default() };
+        Self { settings, config, learned: None, ecn: Ecn::NotEct }
+    }
+
     /// Returns the driver of `flow`, which has this `index`.
     ///
     /// # Errors
@@ -130,7 +138,11 @@ pub fn plan(scenario: &Scenario, policies: &Policies) -> Result<Vec<Plan>, RunEr
     (0..scenario.flows.len()).map(|index| plan_flow(scenario, index, policies)).collect()
 }
 
-fn plan_flow(scenario: &Scenario, index: usize, policies: &Policies) -> Result<Plan, RunError> {
+/// Plans flow number `index` of `scenario`.
+///
+/// # Errors
+/// The first field that cannot be had.
+pub fn plan_flow(scenario: &Scenario, index: usize, policies: &Policies) -> Result<Plan, RunError> {
     let flow = &scenario.flows[index];
     if let Some(foreign) = &flow.foreign {
         return plan_foreign(scenario, index, foreign);
@@ -186,15 +198,7 @@ fn plan_foreign(scenario: &Scenario, index: usize, foreign: &Foreign) -> Result<
     }
     match programs::refusal(flow) {
         Some((field, problem)) => refuse(field, problem),
-        None => {
-            let config = scenario.controller(index, flow.mss_bytes);
-            Ok(Plan {
-                settings: Settings { mtu: LARGEST_MTU, ..Settings::default() },
-                config,
-                learned: None,
-                ecn: Ecn::NotEct,
-            })
-        }
+        None => Ok(Plan::absent(scenario, index)),
     }
 }
 

@@ -22,6 +22,8 @@ pub struct Received {
     pub series: Option<Series<FlowBin>>,
     /// Times at which streams were there whole, by their numbers, if the application needs arrivals.
     pub whole: Option<HashMap<u64, Time>>,
+    /// Payload by time, if the application needs arrivals of one stream of TCP.
+    pub progress: Option<Vec<(Time, u64)>>,
 }
 
 /// Takes everything and counts it.
