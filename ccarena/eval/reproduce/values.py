@@ -10,12 +10,14 @@ A value is a number or a list of numbers, computed from a suite's rows:
 | `{min: V}`, `max`, `mean`, `median`, `sum`, `geometric_mean` | of the list V; of several lists, element by element |
 | `{list: [A, B, ...]}` | all elements one after another |
 | `{abs: V}`, `{percent: V}` | element by element; percent is 100 times |
+| `{by_seed: V, over: median}` | V of each seed alone, then over the seeds: compares schemes on the same link |
 
 - `where` chooses labels of axes; a list of labels pools them.
 - `along` spreads the result over an axis, several axes or `flow`. Every axis with more than one label has to be in
   `where`, `along` or `pool: [AXIS]`.
 - `flow` is a flow's name, its index, a list of these, or `all`. Without it, the measure is the run's.
 - `over` aggregates seeds and pooled rows: `median` (default), `mean`, `min`, `max`, `sum` or a percentile (`p95`).
+- `by_seed` leaves out seeds that some of V's cells lack.
 
 A cell without rows gives NaN.
 """
@@ -119,7 +121,8 @@ _REDUCE: dict[str, Callable[..., Any]] = {
 }
 _PAIR: dict[str, Callable[[Any, Any], Any]] = {"ratio": np.divide, "difference": np.subtract, "product": np.multiply}
 _EACH: dict[str, Callable[[Any], Any]] = {"abs": np.abs, "percent": lambda x: 100 * x}
-_FORMS = ("value", *_PAIR, *_REDUCE, "list", *_EACH)
+_BY_SEED = "by_seed"
+_FORMS = ("value", *_PAIR, *_REDUCE, "list", *_EACH, _BY_SEED)
 _SELECT_KEYS = ("value", "where", "flow", "along", "pool", "over")
 
 
@@ -133,6 +136,9 @@ def parse_value(node: Any, names: Names, path: str, chosen: Sequence[str] = ()) 
         raise ConfigError(f"{path}: {node!r}: expected a number, or a mapping with one of {', '.join(_FORMS)}")
     if "value" in node:
         return _Select.parse(node, names, path, chosen)
+    if _BY_SEED in node and not {*node} - {_BY_SEED, "over"}:
+        operand = parse_value(node[_BY_SEED], names, f"{path}.{_BY_SEED}", chosen)
+        return _BySeed(operand, _over(node, path))
     if len(node) != 1 or next(iter(node)) not in _FORMS:
         key = next((str(key) for key in node if key not in _FORMS), "")
         raise ConfigError(
@@ -223,11 +229,7 @@ class _Select:
         loose = [a for a, v in names.axes.items() if len(v) > 1 and a not in {*where, *along, *pool, *chosen}]
         if loose:
             raise ConfigError(f"{path}: the axis {loose[0]} is not chosen; name it in `where`, `along` or `pool`")
-        over = node.get("over", "median")
-        if over not in _REDUCE and not (isinstance(over, str) and _PERCENTILE.fullmatch(over)):
-            raise ConfigError(
-                f"{path}.over: {over!r}: expected one of {', '.join(_REDUCE)}, or a percentile, such as p95"
-            )
+        over = _over(node, path)
         measure, flow = node["value"], node.get("flow")
         if "flow" in along and flow is None:
             flow = "all"
@@ -317,6 +319,54 @@ class _Select:
         raise ConfigError(f'{self.path}.flow: no flow "{flow}"{did_you_mean(str(flow), known)}')
 
 
+@dataclass(frozen=True)
+class _BySeed:
+    """Parsed form of `{by_seed: ...}`."""
+
+    operand: Measured
+    over: str
+
+    def __call__(self, rows: Sequence[Row], chosen: Mapping[str, str]) -> Result:
+        if isinstance(rows, Drawn):
+            key = (id(self), tuple(sorted(chosen.items())))
+            if key not in rows.known:
+                rows.known[key] = self._of_seeds(rows.by_seed, chosen)[0]
+            of_seeds, seeds = rows.known[key], rows.seeds
+        else:
+            by_seed: dict[int, list[Row]] = {}
+            for row in rows:
+                by_seed.setdefault(row["seed"], []).append(row)
+            of_seeds, cells = self._of_seeds(by_seed, chosen)
+            seeds = sorted(by_seed)
+            if isinstance(rows, Watched):
+                rows.cells.update(cells)
+        results = [of_seeds[seed] for seed in seeds if seed in of_seeds]
+        if not results:
+            return Result((math.nan,))
+        samples = list(zip(*(result.values for result in results), strict=True))
+        intervals = () if isinstance(rows, Drawn) else tuple(_interval(sample, self.over) for sample in samples)
+        values = tuple(_aggregate(sample, self.over) for sample in samples)
+        return Result(values, results[0].labels, intervals, results[0].scalar)
+
+    def _of_seeds(
+        self, by_seed: Mapping[int, Sequence[Row]], chosen: Mapping[str, str]
+    ) -> tuple[dict[int, Result], set[CellKey]]:
+        """Returns the value of each seed that has all cells on which the value depends, and these cells."""
+        found = {}
+        for seed, rows in by_seed.items():
+            watched = Watched(rows)
+            found[seed] = self.operand(watched, chosen), watched.cells
+        cells = set().union(*(each for _, each in found.values()))
+        return {seed: result for seed, (result, each) in found.items() if each == cells}, cells
+
+
+def _over(node: Mapping[str, Any], path: str) -> str:
+    over = node.get("over", "median")
+    if over not in _REDUCE and not (isinstance(over, str) and _PERCENTILE.fullmatch(over)):
+        raise ConfigError(f"{path}.over: {over!r}: expected one of {', '.join(_REDUCE)}, or a percentile, such as p95")
+    return str(over)
+
+
 def _aggregate(sample: Sequence[float], over: str) -> float:
     """Returns NaN (not measured) without any value; a NaN within makes means NaN, so that nothing is left out
     silently.
@@ -348,9 +398,14 @@ def _interval(sample: Sequence[float], over: str) -> tuple[float, float]:
     ordered = np.sort(np.where(np.isnan(sample), math.inf, sample))
     # The largest k with P(fewer than k of n below the median) <= 2.5 %.
     below, k = 0.0, 0
-    while (below := below + math.comb(n, k) / 2.0**n) <= 0.025:
+    while (below := below + _probability(n, k)) <= 0.025:
         k += 1
     return float(ordered[max(k - 1, 0)]), float(ordered[n - max(k, 1)])
+
+
+def _probability(n: int, k: int) -> float:
+    """Returns the probability that k of n values are below the median; in logarithms, because n may be thousands."""
+    return math.exp(math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) - n * math.log(2))
 
 
 def _flow_name(rows: Sequence[Row], flow: Any) -> str:

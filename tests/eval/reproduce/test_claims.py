@@ -79,11 +79,28 @@ def test_a_drawn_sample_has_the_values_of_its_rows(node: Any) -> None:
         ({"abs": {"difference": [1, 3]}}, [2]),
         ({"percent": 0.5}, [50]),
         ({"list": [1, {"min": [4, 2]}]}, [1, 2]),
+        # Each seed's own ratio: 1.01 / 10.01, 1.02 / 10.02 and 1.03 / 10.03.
+        (
+            {"by_seed": {"ratio": [{"value": "x", "where": {"scheme": s, "rate": 10}} for s in "ab"]}, "over": "max"},
+            [1.03 / 10.03],
+        ),
     ],
 )
 def test_values(node: Any, expected: list[float]) -> None:
     result = parse_value(node, NAMES, "m")(rows(), {})
     assert result.values == pytest.approx(expected)
+
+
+def test_seeds_are_paired_and_one_that_a_scheme_lacks_is_left_out() -> None:
+    node = {"by_seed": {"difference": [{"value": "x", "where": {"scheme": s, "rate": 10}} for s in "ab"]}}
+    # The difference is -9 with every seed, however the seeds scatter both schemes.
+    scattered = [{**row, "run": {"x": row["run"]["x"] + 100 * row["seed"]}} for row in rows(6)]
+    missing = [row for row in scattered if row["seed"] != 6 or row["cell"]["scheme"] == "a"]
+    value = parse_value(node, NAMES, "m")
+    for sample in resamples(scattered):
+        assert value(sample, {}).values == pytest.approx((-9,))
+    assert value(scattered, {}).values == value(missing, {}).values == pytest.approx((-9,))
+    assert math.isnan(value([], {}).values[0])
 
 
 def test_a_cell_without_rows_is_not_a_number() -> None:
@@ -104,6 +121,8 @@ def test_the_interval_of_a_median_covers_it() -> None:
         low, high = value(sample, {}).intervals[0]
         covered += low <= math.log(2) <= high
     assert covered / 400 == pytest.approx(0.96, abs=0.03)
+    low, high = value(rows(2001), {}).intervals[0]  # 1001 ± 1.96 · √2001 / 2
+    assert (low, high) == pytest.approx((1 + 0.01 * 957, 1 + 0.01 * 1045), abs=0.015)
 
 
 @pytest.mark.parametrize(
