@@ -329,13 +329,13 @@ def _write_docs(path: Path, out: Path) -> None:
     # Without results the pages are written anew from what they keep: after a change of the pages or of headlines.
     again = pages.read(out, names) if out.is_dir() or not path.with_suffix(pages.KEPT).is_file() else []
     digests = pages.with_kept(path, again, names)
-    pages.write(path, digests, names)
     if again and not any(digest["quick"] for digest in digests):
         source = measurements.source("ccarena reproduce --all", datetime.date.today().isoformat())
         file = path.with_name(measurements.FILE.name)
         finished = [digest["suite"] for digest in again if tables.backend_of(digest) == SIM]
         spent = costs.entries(out, finished, names, measurements.load(file), source)
         measurements.merge(file, [*pages.entries(digests, again, source), *spent])
+    pages.write(path, digests, names)
     print(f"wrote {path} and {path.with_suffix(pages.KEPT)}; now run `make measurements`", file=sys.stderr)
 
 

@@ -30,6 +30,6 @@ def test_the_example_is_a_suite() -> None:
 
 def test_the_summary_is_written_from_the_results_in_git() -> None:
     path, names = ROOT / "docs" / "reproduction.md", suite.shipped()
-    assert path.read_text("utf-8") == pages.summary(pages.with_kept(path, [], names), names), (
+    assert path.read_text("utf-8") == pages.summary(pages.with_kept(path, [], names), names, spent=pages.spent(path)), (
         "run `ccarena reproduce --write-docs docs/reproduction.md`"
     )

@@ -1,8 +1,9 @@
 """Seeds of a suite: more of them, in steps, for the cells of claims that are undecided.
 
-Each step doubles the number of seeds until a claim's state is certain or `seeds.most` is reached. Seeds come in order,
-1, 2, ..., so a run that was stopped goes on, and the same software ends with the same rows. A claim is judged over the
-seeds that it asked for, whatever others asked for. Claims that the paper did not measure ask for none.
+Each step doubles the number of seeds until a claim's state is certain or `seeds.most` is reached. A claim that is
+undecided then may be at the bound of its tolerance (`checks`). Seeds come in order, 1, 2, ..., so a run that was
+stopped goes on, and the same software ends with the same rows. A claim is judged over the seeds that it asked for,
+whatever others asked for. Claims that the paper did not measure ask for none.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from ccarena.eval.reproduce.checks import Claim, Judged, cells, judge
+from ccarena.eval.reproduce.checks import Claim, Judged, at_the_bound, cells, judge
 from ccarena.eval.reproduce.runs import Run
 from ccarena.eval.reproduce.values import CellKey, Row, cell_key
 
@@ -60,4 +61,6 @@ def until_certain(
         for i in undecided:
             of_claim = [row for row in rows if cell_key(row["cell"]) in needed[i]]
             judged[i] = replace(judge(claims[i], of_claim), seeds=count)
+            if count == most:
+                judged[i] = at_the_bound(claims[i], judged[i], of_claim)
     return Outcome(runs, rows, judged)

@@ -45,6 +45,11 @@ Each claim is judged over resamples of the seeds (`resamples`). A claim holds if
 hold if it does in at most 5 %, and is undecided otherwise. In the simulator, an undecided claim gets more seeds: their
 number doubles, for the cells on which the claim depends, until its state is certain or `seeds: {most: N}` is reached
 (default 200). `--seeds N` and `--quick` fix the number. Claims with `aside` get no further seeds.
+
+A claim may have its last seed and still hold in some resamples and differ in the others. Its value is then at the
+bound of the tolerance. The claim **differs**, because a claim holds only if that is certain. It is marked "at the
+bound", with the 95 % interval of the measured value over the resamples. A claim whose direction is uncertain as well
+stays undecided.
 """
 
 from __future__ import annotations
@@ -69,6 +74,7 @@ __all__ = [
     "Claim",
     "ClaimModel",
     "Judged",
+    "at_the_bound",
     "bounds",
     "cells",
     "held_against",
@@ -79,7 +85,8 @@ __all__ = [
 State = Literal["holds", "differs", "does not hold", "undecided", "not tested"]
 STATES: dict[str, str] = {
     "holds": "the measured value agrees with the paper within the stated tolerance, whichever seeds are drawn",
-    "differs": "the direction agrees with the paper but not the figure, or agrees only under another, named condition",
+    "differs": "the direction agrees with the paper but not the figure, or only under another, named condition; or a "
+    "claim that has its last seed may hold or differ",
     "does not hold": "the direction disagrees with the paper",
     "undecided": "the outcome depends on the seeds; more seeds would decide",
     "not tested": "runs are missing or failed",
@@ -184,6 +191,10 @@ class Judged:
     """Other condition under which the claim holds or differs, with the values measured there; else empty."""
     direction: bool = False
     """The claim is undecided between holding and differing, but is one of the two, whichever seeds are drawn."""
+    at_bound: str = ""
+    """95 % intervals of the measured values over the resamples, if the claim differs because it is at the bound; else
+    empty.
+    """
     more: bool = False
     """The claim holds, and exceeds the paper in the paper's own direction by more than the tolerance."""
     required: str = ""
@@ -349,6 +360,20 @@ def judge(claim: Claim, rows: Sequence[Row], partial: bool = False) -> Judged:
     under = f"{found} with {' and '.join(where)}: {other.measured}"
     # Whatever more seeds said of a claim that is undecided, it would differ at least.
     return replace(judged, state="undecided" if undecided else "differs", under=under, direction=undecided)
+
+
+def at_the_bound(claim: Claim, judged: Judged, rows: Sequence[Row]) -> Judged:
+    """Returns the judgement of an undecided claim that has its last seed: it differs if its direction is certain."""
+    if judged.state != "undecided" or not judged.direction:
+        return judged
+    ranges = []
+    for part in claim.parts:
+        drawn = [part.measured(sample, claim.chosen).values for sample in resamples.resamples(rows)]
+        ends = zip(*(np.percentile(values, [2.5, 97.5]) for values in zip(*drawn, strict=True)), strict=True)
+        low, high = ([_number(float(x), claim.model.digits) for x in end] for end in ends)
+        ranges.append(", ".join(f"{a} to {b}" for a, b in zip(low, high, strict=True)))
+    unit = f" {claim.model.unit}" if claim.model.unit else ""
+    return replace(judged, state="differs", direction=False, at_bound="; ".join(ranges) + unit)
 
 
 def cells(claim: Claim, rows: Sequence[Row]) -> set[CellKey]:

@@ -16,7 +16,7 @@ from ccarena.eval.reproduce.tables import folder_of
 from ccarena.runs import journal
 from ccarena.scenarios.backends import SIM
 
-__all__ = ["FILE", "WITH_CUBIC", "append", "entries", "timed", "total_s"]
+__all__ = ["FILE", "WITH_CUBIC", "append", "entries", "known", "timed", "total_s"]
 
 FILE = "costs.jsonl"
 WITH_CUBIC = "with-cubic"
@@ -68,6 +68,12 @@ def entries(
     if found and len(all_of) == len(names):
         found.append(_entry(_NAME, "all suites", sum(map(float, all_of)), source))
     return found
+
+
+def known(entries: Iterable[Entry]) -> dict[str, float]:
+    """Returns the seconds of each suite that measured figures have."""
+    start = f"{_NAME}/"
+    return {each.name.removeprefix(start): float(each.value) for each in entries if each.name.startswith(start)}
 
 
 def _entry(name: str, what: str, seconds: float, source: Source) -> Entry:

@@ -36,7 +36,7 @@ __all__ = [
 CLAIMS = "claims.json"
 UNSAID = {
     **{"headline": False, "aside": False, "discriminates": None, "under": "", "direction": False, "more": False},
-    **{"required": "", "why": "", "seeds": 0, "labels": (), "intervals": ()},
+    **{"at_bound": "", "required": "", "why": "", "seeds": 0, "labels": (), "intervals": ()},
 }
 """Values that are left out of claims.json."""
 HEAD = ("claim", "paper", "measured", "required", "holds?")
@@ -129,6 +129,11 @@ def beside_state(claim: Mapping[str, Any]) -> str:
         *(["not measured in the paper"] if claim.get("aside") else []),
         *([claim["under"]] if claim.get("under") else []),
         *(["holds or differs, whichever seeds are drawn"] if claim.get("direction") else []),
+        *(
+            [f"at the bound of the tolerance: {claim['at_bound']} in 95 % of the resamples"]
+            if claim.get("at_bound")
+            else []
+        ),
         *(["does not discriminate: so it does with CUBIC"] if claim.get("discriminates") is False else []),
     ]
     return f" ({'; '.join(words)})" if words else ""

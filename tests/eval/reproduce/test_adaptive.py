@@ -71,6 +71,16 @@ def test_seeds_end_at_the_most_and_the_others_do_not_matter() -> None:
     assert judged([claim("c")], 0).judged[0].seeds == 5, "a number that is given stays"
 
 
+def test_a_claim_at_its_bound_with_its_last_seed_differs_if_its_direction_is_certain() -> None:
+    (bound,) = judged([claim("c", direction={"at_least": 0.5})], 30).judged
+    assert (bound.state, bound.direction, bound.seeds, bound.at_bound) == ("differs", False, 30, "0.99 to 1.01")
+    (uncertain,) = judged([claim("c", direction={"at_least": 0.999})], 30).judged
+    assert (uncertain.state, uncertain.at_bound) == ("undecided", "")
+    assert judged([claim("c", direction={"at_least": 0.5})], 0).judged[0].direction, (
+        "seeds that are given decide nothing"
+    )
+
+
 def test_a_claim_depends_on_the_cells_of_its_value_its_limits_and_its_other_condition() -> None:
     rows = [{"cell": {"scheme": s}, "seed": 1, "run": {"x": 1.0}, "flows": []} for s in SCHEMES]
 

@@ -30,6 +30,8 @@ def test_a_suite_costs_what_its_runs_and_those_with_cubic_took(tmp_path: Path) -
     known = [Entry("papers/cost/x/b", "papers", "x/b", 10.0, SOURCE)]
     by_name = {entry.name: entry.value for entry in costs.entries(tmp_path, ["x/a"], names, known, SOURCE)}
     assert by_name == {"papers/cost/x/a": 4.5, "papers/cost": 14.5}
+    every = [*known, *costs.entries(tmp_path, ["x/a"], names, known, SOURCE)]
+    assert costs.known(every) == {"x/a": 4.5, "x/b": 10.0}
 
 
 def test_a_line_that_a_kill_cut_and_a_folder_without_runs_have_no_time(tmp_path: Path) -> None:

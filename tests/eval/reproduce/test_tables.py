@@ -121,13 +121,23 @@ def test_the_summary_counts_what_the_states_do_not_say() -> None:
     claims = [
         {**claim, "state": "undecided", "direction": True},
         {**claim, "state": "undecided"},
+        {**claim, "state": "differs", "at_bound": "0.9 to 1.1"},
         {**claim, "state": "differs", "under": "holds with x 1 in the place of 2: 3"},
         {**claim, "state": "differs", "under": "holds with x 1 in the place of 2: 3", "aside": True},
     ]
     about = {"title": "T", "paper": "P", "quick": False, "software": "1"}
     text = pages.summary([{"suite": "own/mine", "claims": claims, **about}], [])
     assert "For 1 of the papers' undecided claims" in text and "that differ, 1 do not hold under the" in text
-    assert "(holds with x 1 in the place of 2: 3)" in tables.beside_state(claims[2])
+    assert "\n1 of the papers' claims differ because they are at the bound" in text
+    assert "0.9 to 1.1 in 95 % of the resamples" in tables.beside_state(claims[2])
+    assert "(holds with x 1 in the place of 2: 3)" in tables.beside_state(claims[3])
+
+
+def test_the_summary_says_which_suites_took_how_much_time() -> None:
+    digest = {"suite": "x/a", "title": "T", "paper": "P", "quick": False, "software": "1", "claims": []}
+    for names, of in ((["x/a", "x/b"], "all 2 suites"), (["x/a", "x/b", "x/c"], "2 of the 3 suites")):
+        text = pages.summary([digest], names, spent={"x/a": 1000.4, "x/b": 2.0, "gone": 5.0})
+        assert f"the runs of {of} took 1,002 s" in text and "are x/a with 1,000 s, x/b with 2 s." in text
 
 
 def test_counts_and_headlines_become_measurements() -> None:
