@@ -7,7 +7,7 @@ builds the page of each suite from it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +145,7 @@ def summary(
         text = about.get(paper, {})
         lines += [f"### {text.get('title', paper)}: suites", ""]
         lines += [text["summary"].strip(), ""] if "summary" in text else []
+        lines += _chosen_line(of_paper, text.get("chosen_on", []))
         lines += [*_table(of_paper, folder), ""]
     lines += [f"Software: {', '.join(sorted({digest['software'] for digest in digests}))}.", ""]
     known = {digest["suite"] for digest in digests}
@@ -243,6 +244,23 @@ def _time_line(spent: Mapping[str, float], names: Sequence[str]) -> list[str]:
         f"In the simulator, the runs of {of} took {sum(times.values()):,.0f} s of processor time "
         f"([measurements](measurements.md#papers)). "
         f"The longest are {', '.join(f'{name} with {times[name]:,.0f} s' for name in longest)}.",
+        "",
+    ]
+
+
+def _chosen_line(digests: Sequence[Digest], chosen_on: Collection[str]) -> list[str]:
+    """Returns the line that counts claims whose results had been seen when conditions were chosen, and the others."""
+    here = [digest for digest in digests if backend_of(digest) == SIM]
+    seen, unseen = (
+        _counts([digest for digest in here if (digest["suite"] in chosen_on) is chosen], aside=False)
+        for chosen in (True, False)
+    )
+    if not sum(seen.values()):
+        return []
+    return [
+        f"Conditions that the paper leaves open were chosen with the results of {' and '.join(chosen_on)} in sight: in "
+        f"the simulator {seen['holds']} of their {sum(seen.values())} claims hold, and {unseen['holds']} of the "
+        f"{sum(unseen.values())} claims of the other suites.",
         "",
     ]
 

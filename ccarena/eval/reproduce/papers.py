@@ -15,7 +15,7 @@ __all__ = ["about", "is_own", "schemes", "with_cubic"]
 
 @functools.cache
 def about() -> Mapping[str, Mapping[str, Any]]:
-    """Returns `title`, `summary`, `schemes` and `own` of each."""
+    """Returns `title`, `summary`, `schemes`, `own` and `chosen_on` of each."""
     file = resources.files("ccarena.eval").joinpath("suites").joinpath("papers.yaml")
     return dict(parse_yaml(file.read_bytes(), str(file)))
 

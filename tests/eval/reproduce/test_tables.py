@@ -133,6 +133,18 @@ def test_the_summary_counts_what_the_states_do_not_say() -> None:
     assert "(holds with x 1 in the place of 2: 3)" in tables.beside_state(claims[3])
 
 
+def test_the_summary_counts_claims_apart_on_which_conditions_were_chosen() -> None:
+    about = {"title": "T", "paper": "P", "quick": False, "software": "1"}
+    states = {"wcc/ack": ["holds", "differs"], "wcc/delay": ["holds", "holds", "undecided"], "acct/fct": ["holds"]}
+    digests = [
+        {"suite": suite, "claims": [{"claim": "A", "state": state, "values": []} for state in given], **about}
+        for suite, given in states.items()
+    ]
+    text = pages.summary(digests, [])
+    assert "1 of their 2 claims hold, and 2 of the 3 claims of the other suites." in text
+    assert text.count("leaves open") == 1, "of WCC alone"
+
+
 def test_the_summary_says_which_suites_took_how_much_time() -> None:
     digest = {"suite": "x/a", "title": "T", "paper": "P", "quick": False, "software": "1", "claims": []}
     for names, of in ((["x/a", "x/b"], "all 2 suites"), (["x/a", "x/b", "x/c"], "2 of the 3 suites")):
