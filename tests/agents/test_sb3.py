@@ -250,7 +250,7 @@ def test_the_command_trains_evaluates_and_reports(tmp_path: Path, capsys: pytest
     out = tmp_path / "run"
     words = ["train", "--config", "hyvar", "--total-decisions", "320", "--env.worlds", "8", "--out", str(out)]
     words += ["--env.episode_s", "1", "--algorithm.learning_starts", "64", "--eval.link_sets", "[slides]"]
-    words += ["--eval.seeds", "1", "--eval.duration_s", "2", "--baselines", "[]"]
+    words += ["--eval.seeds", "1", "--eval.duration_s", "2", "--baselines", "[]", "--rules.links", "2"]
     assert main(words) == 0
     shown = capsys.readouterr().out
     assert shown.strip().splitlines()[-3].startswith("Did it learn? ")

@@ -159,7 +159,7 @@ def test_an_objective_of_whole_runs_judges() -> None:
 
 
 def test_evolution_is_judged_at_its_start_and_may_keep_that(tmp_path: Path) -> None:
-    settings: dict[str, object] = {"network.hidden": [], "total_decisions": 6000, "env.episode_s": 1}
+    settings: dict[str, object] = {"network.hidden": [], "total_decisions": 3000, "env.episode_s": 1}
     settings |= {"eval.link_sets": [], "algorithm.links": 1, "algorithm.population": 2, "env.link.kinds.trace": 0}
     # Steps so long that they cannot but make it worse.
     settings |= {"algorithm.learning_rate": 1, "out": str(tmp_path), "validation.every_decisions": 1000}
