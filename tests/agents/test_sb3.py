@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -87,23 +88,38 @@ def stop_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
     monkeypatch.setattr(LearnedVectorEnv, "step", counted)
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Path]:
+    """The folders of trainings that nothing disturbed, by configuration and algorithm; tests only read them."""
+    base = tmp_path_factory.mktemp("whole")
+
+    def trained(name: str, algorithm: str) -> Path:
+        out = base / f"{name}-{algorithm}"
+        if not out.exists():
+            assert train(configuration(out, name, algorithm)) == 0
+        return out
+
+    return trained
+
+
 @pytest.mark.parametrize(("name", "algorithm"), PAIRS)
-def test_a_run_leaves_its_files_and_its_policy_acts_alike_everywhere(name: str, algorithm: str, tmp_path: Path) -> None:
-    config = configuration(tmp_path, name, algorithm)
-    assert train(config) == 0
-    names = {path.name for path in tmp_path.iterdir()}
+def test_a_run_leaves_its_files_and_its_policy_acts_alike_everywhere(
+    name: str, algorithm: str, whole: Callable[[str, str], Path]
+) -> None:
+    out = whole(name, algorithm)
+    names = {path.name for path in out.iterdir()}
     assert names >= {"config.yaml", "policy.safetensors", "progress.jsonl", "checkpoint.safetensors", "tensorboard"}
-    assert load_config(tmp_path / "config.yaml") == config
-    curve = rows(tmp_path)
+    assert load_config(out / "config.yaml") == configuration(out, name, algorithm)
+    curve = rows(out)
     assert curve[-1]["decisions"] >= 640 and curve[-1]["interval_ms"] > 0
     assert any("critic_loss" in row or "value_loss" in row for row in curve)
 
-    artifact = policy(tmp_path)
+    artifact = policy(out)
     assert artifact.training["algorithm"]["name"] == algorithm
     assert sorted(len(t) for n, t in artifact.graph.tensors.items() if n.endswith("bias")) == [1, 8, 16]
     observations = np.random.default_rng(1).normal(1, 2, (500, len(artifact.tensors["normalisation.low"])))
     observations = observations.astype(np.float32)
-    _, native = _core.Policy(str(tmp_path / "policy.safetensors")).act(observations)
+    _, native = _core.Policy(str(out / "policy.safetensors")).act(observations)
     np.testing.assert_allclose(native[:, 0], artifact.act(observations), atol=1e-5)
     assert native.std() > 0
 
@@ -122,10 +138,14 @@ def test_the_artifact_is_the_models_deterministic_policy(name: str, algorithm: s
 
 @pytest.mark.parametrize(("name", "algorithm"), [*PAIRS, BALANCED])
 def test_interrupted_and_resumed_equals_uninterrupted(
-    name: str, algorithm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str,
+    algorithm: str,
+    whole: Callable[[str, str], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    train(configuration(whole, name, algorithm))
+    undisturbed, parts = whole(name, algorithm), tmp_path / "parts"
     with monkeypatch.context() as patch:
         stop_after(patch, 43)
         assert train(configuration(parts, name, algorithm, threads=1)) == INTERRUPTED
@@ -135,9 +155,9 @@ def test_interrupted_and_resumed_equals_uninterrupted(
     np.random.random(7)
     torch.rand(7)
     assert train(configuration(parts, name, algorithm), resume=True) == 0
-    assert same(whole, parts)
+    assert same(undisturbed, parts)
     without_times = [
-        [{k: v for k, v in row.items() if k != "elapsed_s"} for row in rows(out)] for out in (whole, parts)
+        [{k: v for k, v in row.items() if k != "elapsed_s"} for row in rows(out)] for out in (undisturbed, parts)
     ]
     assert without_times[0] == without_times[1]
 

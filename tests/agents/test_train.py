@@ -62,38 +62,47 @@ def stop_after(monkeypatch: pytest.MonkeyPatch, updates: int, number: int = sign
     monkeypatch.setattr(LocalExecutor, "step", counted)
 
 
-def test_a_run_leaves_its_files(tmp_path: Path) -> None:
-    out = tmp_path / "run"
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a training that nothing disturbed, which tests only read."""
+    out = tmp_path_factory.mktemp("whole") / "run"
     assert training.train(configuration(out), make_envs=make_toy) == 0
-    names = {path.name for path in out.iterdir()}
+    return out
+
+
+def test_a_run_leaves_its_files(whole: Path) -> None:
+    names = {path.name for path in whole.iterdir()}
     assert names >= {"config.yaml", "policy.safetensors", "progress.jsonl", "checkpoint.safetensors", "tensorboard"}
     assert not [name for name in names if name.endswith(".tmp")]
-    artifact = load(out / "policy.safetensors")
+    artifact = load(whole / "policy.safetensors")
     assert artifact.training["algorithm"]["rollout_length"] == 8
     low, high = (artifact.observed[end] for end in ("low", "high"))
     assert len(low) == artifact.interface.observation_len and any(a < b for a, b in zip(low, high, strict=True))
-    assert load_config(out / "config.yaml") == configuration(out)
+    assert load_config(whole / "config.yaml") == configuration(whole)
 
-    curve = rows(out)
+    curve = rows(whole)
     assert curve[-1]["decisions"] == 8192
     assert sum(share for name, share in curve[-1].items() if name.startswith("zone_")) == pytest.approx(1)
     assert [row["decisions"] for row in curve] == sorted({row["decisions"] for row in curve})
 
 
-def test_same_seed_same_policy(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        training.train(configuration(tmp_path / name), make_envs=make_toy)
-    a, b = (load(tmp_path / name / "policy.safetensors").tensors for name in ("a", "b"))
+def test_same_seed_same_policy(whole: Path, tmp_path: Path) -> None:
+    training.train(configuration(tmp_path), make_envs=make_toy)
+    a, b = (load(out / "policy.safetensors").tensors for out in (whole, tmp_path))
     assert all(np.array_equal(a[name], b[name]) for name in a)
-    assert [without_times(r) for r in rows(tmp_path / "a")] == [without_times(r) for r in rows(tmp_path / "b")]
+    assert [without_times(row) for row in rows(whole)] == [without_times(row) for row in rows(tmp_path)]
 
 
 @pytest.mark.parametrize(("updates", "number"), [(1, signal.SIGINT), (5, signal.SIGTERM), (6, signal.SIGINT)])
 def test_interrupted_and_resumed_equals_uninterrupted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], updates: int, number: int
+    whole: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    updates: int,
+    number: int,
 ) -> None:
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    training.train(configuration(whole), make_envs=make_toy)
+    parts = tmp_path / "parts"
     with monkeypatch.context() as patch:
         stop_after(patch, updates, number)
         assert training.train(configuration(parts), make_envs=make_toy) == 130
@@ -109,10 +118,9 @@ def test_interrupted_and_resumed_equals_uninterrupted(
     assert [without_times(row) for row in rows(whole)] == [without_times(row) for row in rows(parts)]
 
 
-def test_checkpoints_do_not_change_the_result(tmp_path: Path) -> None:
-    for name, every in (("often", 1e-9), ("never", 1e9)):
-        training.train(configuration(tmp_path / name, checkpoint_every_s=every), make_envs=make_toy)
-    a, b = (load(tmp_path / name / "policy.safetensors").tensors for name in ("often", "never"))
+def test_checkpoints_do_not_change_the_result(whole: Path, tmp_path: Path) -> None:
+    training.train(configuration(tmp_path, checkpoint_every_s=1e-9), make_envs=make_toy)
+    a, b = (load(out / "policy.safetensors").tensors for out in (whole, tmp_path))
     assert all(np.array_equal(a[name], b[name]) for name in a)
 
 
@@ -143,10 +151,9 @@ train(configuration(Path({str(out)!r}), total_decisions=100_000_000, checkpoint_
     assert rows(out)[-1]["decisions"] >= total - total // 400 - 512
 
 
-def test_an_existing_run_is_not_overwritten(tmp_path: Path) -> None:
-    training.train(configuration(tmp_path / "run"), make_envs=make_toy)
+def test_an_existing_run_is_not_overwritten(whole: Path) -> None:
     with pytest.raises(ConfigError, match="--resume"):
-        training.train(configuration(tmp_path / "run"), make_envs=make_toy)
+        training.train(configuration(whole), make_envs=make_toy)
 
 
 def test_resuming_needs_a_checkpoint_of_this_configuration(tmp_path: Path) -> None:

@@ -32,10 +32,13 @@ SENDER = """
 import os, socket, time
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 to = (os.environ["CCARENA_RECEIVER"], int(os.environ["CCARENA_PORT"]))
-end = time.monotonic() + float(os.environ["CCARENA_DURATION_S"])
-while time.monotonic() < end:
+due = time.monotonic()
+end = due + float(os.environ["CCARENA_DURATION_S"])
+while due < end:
     s.sendto(b"x" * 1000, to)
-    time.sleep(0.004)
+    # By the clock: pauses that last too long would add up.
+    due += 0.004
+    time.sleep(max(0.0, due - time.monotonic()))
 """
 RECEIVER = """
 import os, socket
