@@ -9,11 +9,15 @@ from hypothesis import HealthCheck, settings
 
 from ccarena.core import programs
 from ccarena.core.machine import is_linux
+from ccarena.executors.ray import ENVIRONMENT
 
 
 def pytest_configure() -> None:
     # Tests send it to themselves and to what they start; a shell starts its background jobs with it ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Read when they are imported: Ray as the package uses it, and ONNX Runtime without reports to its makers.
+    for name, value in {**ENVIRONMENT, "ORT_DISABLE_TELEMETRY": "1"}.items():
+        os.environ.setdefault(name, value)
     # pytest-xdist gives its workers the terminal's width; what is tested has none.
     os.environ.pop("COLUMNS", None)
     # The same cases every time, on a busy machine, too: what is tested is never how long one takes.

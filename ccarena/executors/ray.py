@@ -28,7 +28,7 @@ from ccarena.executors.pieces import Done
 from ccarena.executors.ray_watch import watch
 from ccarena.executors.shipping import Parcel, answered, original
 
-__all__ = ["OnRay", "connect", "first_line", "module"]
+__all__ = ["ENVIRONMENT", "OnRay", "connect", "first_line", "module"]
 
 log = logging.getLogger(__name__)
 
@@ -53,13 +53,22 @@ finish counts (backup tasks; Dean and Ghemawat, OSDI 2004, section 3.6).
 """
 _SLOW_AT_LEAST_S = 2.0
 
+ENVIRONMENT = {
+    # By default Ray reports its use to its makers.
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # And it would run workers at the lowest priority, which threads of one process do not have either.
+    "RAY_worker_niceness": "0",
+    # With OpenTelemetry its threads for metrics outlive `ray.shutdown()` (Ray 2.60). One that wakes while the process
+    # ends finds objects destroyed, and the process dies of a segmentation fault after its work.
+    "RAY_enable_open_telemetry": "0",
+}
+"""What Ray reads before it is imported, unless the user has set it."""
+
 
 def module(purpose: str = "--executor ray") -> ModuleType:
     """Returns Ray's package. Raises MissingDependencyError without it."""
-    # By default Ray reports its use to its makers.
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # And it would run workers at the lowest priority, which threads of one process do not have either.
-    os.environ.setdefault("RAY_worker_niceness", "0")
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
     # A head asks for the user's token where there is one (Ray 2.60, authentication_token_setup.py). Who joins it has to
     # be told so before the package is imported, which reads this once; later it would only mislead child processes.
     if "ray" not in sys.modules and (Path.home() / ".ray" / "auth_token").is_file():
