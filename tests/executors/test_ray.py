@@ -269,3 +269,16 @@ def test_seeds_of_a_trial_share_what_the_largest_machine_has(computing: Any, cap
     assert _cores_each(1) == 1 and not caplog.records
     assert _cores_each(1000) == max(int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"])
     assert "no machine has 1000 cores" in caplog.text
+
+
+def test_no_thread_for_metrics_outlives_the_connection(computing: Any) -> None:
+    """It sleeps and wakes by itself; if it wakes while the process ends, it uses what is destroyed by then."""
+    code = (
+        "import sys, threading, time; from pathlib import Path; from ccarena.executors.ray import connect, module; "
+        "connect(sys.argv[1]); ray = module(); ray.get(ray.remote(lambda: 1).remote()); ray.shutdown(); "
+        "threading.Thread(target=time.sleep, args=(60,), daemon=True).start(); time.sleep(1); "
+        "print([each.read_text() for each in Path('/proc/self/task').glob('*/wchan')].count('hrtimer_nanosleep'))"
+    )
+    command = [sys.executable, "-c", code, computing.address]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr  # the one that the test started itself
