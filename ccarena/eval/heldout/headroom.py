@@ -158,9 +158,9 @@ def headroom(result: Evaluation) -> list[Headroom]:
         within = scores.of.get(CAUSAL, chosen) - mine[best]
         about = (len(each), scores.synthetic, _mean(scores.oracle), best, _mean(mine[best]))
         gains = (_mean(each) - 1, low, high, _mean(scores.oracle - chosen) - 1)
-        others = (_mean(scores.of.get(who)) for who in (BEST_WINDOW, CAUSAL))
+        window, causal = (_mean(scores.of.get(who)) for who in (BEST_WINDOW, CAUSAL))
         reach = (_mean(within) - 1, *_interval(within, scores.blocks))
-        out.append(Headroom(name, *about, *gains, *others, *reach))
+        out.append(Headroom(name, *about, *gains, window, causal, *reach))
     return out
 
 
