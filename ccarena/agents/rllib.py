@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import time
 from typing import Any, cast
 
 import gymnasium as gym
@@ -38,9 +39,12 @@ except ImportError as error:
     raise MissingDependencyError.for_extra("ray[rllib]", "rllib", "training with RLlib") from error
 
 from ccarena.agents.rllib_modules import CONTEXT, OnPolicy, Sac
+from ccarena.agents.rllib_replay import ArrayReplay, take_arrays
 from ccarena.agents.rllib_runner import GENERATION, STATS, Runner
 
 __all__ = ["Rllib"]
+
+log = logging.getLogger(__name__)
 
 # RLlib greets every algorithm with several lines about versions of itself.
 for _name in ("ray.rllib", "ray.tune", "ray._common", "ray.train"):
@@ -70,7 +74,7 @@ LOSSES = {
 """Names in the learning curve of figures of RLlib's learners."""
 UPDATES = "weights_seq_no"
 """RLlib's figure with the number of updates."""
-REPLAY = {"type": "EpisodeReplayBuffer", "capacity": 100_000}
+REPLAY: dict[str, Any] = {"type": "EpisodeReplayBuffer", "capacity": 100_000}
 
 
 class Rllib:
@@ -169,8 +173,13 @@ class Rllib:
             # RLlib keeps its settings in Ray's store, in one process as well.
             config = self._context.config
             self._started_ray = connect("local" if config.executor == "local" else config.ray.address)
+            if config.executor == "ray":
+                self._wait_for_cores(config.ray.workers + self._config.learners, config.ray.patience_s)
             trainer: Any = self._trainer_config().build_algo()
             self._trainer = trainer
+            if self._replays_arrays:  # RLlib takes none but its own by its settings
+                trainer.local_replay_buffer = ArrayReplay(REPLAY["capacity"], config.seed)
+                trainer.learner_group.foreach_learner(take_arrays)
             if self._saved is not None:
                 arrays, rest = self._saved
                 if "log_alpha" in rest:
@@ -182,6 +191,23 @@ class Rllib:
                 )
                 self._saved = None
         return self._trainer
+
+    def _wait_for_cores(self, needed: int, patience_s: float) -> None:
+        """Waits until the cluster has a core for every worker and learner; RLlib would wait without a word, for ever.
+
+        Raises TrainingError if it has not after `patience_s`.
+        """
+        began_s, said = time.monotonic(), False
+        while (cores := int(ray.cluster_resources().get("CPU", 0))) < needed:
+            workers, learners = self._context.config.ray.workers, self._config.learners
+            each = f"ray.workers = {workers} and algorithm.learners = {learners}"
+            lack = f"{each} need {needed} cores, and the cluster has {cores}"
+            if time.monotonic() - began_s > patience_s:
+                raise TrainingError(f"{lack}; lower one of them, or add a machine (`ray start --address ...`)")
+            if not said:
+                log.warning("%s; waiting for a machine (`ray start --address ...`), %.0f s at most", lack, patience_s)
+                said = True
+            time.sleep(min(1.0, patience_s))
 
     def _trainer_config(self) -> AlgorithmConfig:
         """Returns the configuration of RLlib for the rest of the training. Raises ConfigError."""
@@ -232,6 +258,11 @@ class Rllib:
             raise ConfigError(f"algorithm = rllib, {settings.trainer}: {' '.join(str(error).split())}") from error
         return made
 
+    @property
+    def _replays_arrays(self) -> bool:
+        settings = self._config
+        return settings.trainer == "sac" and not settings.learners and settings.arguments.get("n_step", 1) == 1
+
     def _action_space(self) -> gym.Space[Any]:
         """Returns the space of drawn actions: before they are squashed, for `sac` from -1 to 1."""
         spec = self._context.spec
@@ -276,7 +307,7 @@ class Rllib:
 
 def _log_alpha(learner: Any) -> float:
     """Returns the logarithm of SAC's temperature, which RLlib's own states lack."""
-    return float(learner.curr_log_alpha[DEFAULT_MODULE_ID])
+    return float(learner.curr_log_alpha[DEFAULT_MODULE_ID].detach())
 
 
 def _set_log_alpha(learner: Any, value: float) -> None:

@@ -23,12 +23,13 @@ from ccarena.agents.algorithm import Context
 from ccarena.agents.algorithms import build
 from ccarena.agents.collecting import Steps
 from ccarena.agents.rllib import Rllib, _packed, _unpacked
-from ccarena.agents.rllib_runner import Runner
+from ccarena.agents.rllib_replay import ArrayReplay
+from ccarena.agents.rllib_runner import Runner, _piece
 from ccarena.agents.train import train
 from ccarena.agents.worlds import environments
 from ccarena.configs import TrainConfig, load_config
 from ccarena.configs.schema import RllibConfig
-from ccarena.errors import INTERRUPTED, ConfigError, MissingDependencyError
+from ccarena.errors import INTERRUPTED, ConfigError, MissingDependencyError, TrainingError
 from ccarena.executors.ray import connect, module
 from ccarena.policies.artifact import load
 from ccarena.policies.spec import spec_of
@@ -172,14 +173,29 @@ def test_a_run_is_interrupted_and_resumed_and_its_policy_acts_alike_everywhere(
     assert native.std() > 0
 
 
+def test_a_cluster_with_too_few_cores_is_said(ray_here: None, caplog: pytest.LogCaptureFixture) -> None:
+    cores = int(module().cluster_resources()["CPU"])
+    config = configuration(learners=cores).model_copy(update={"executor": "ray"})
+    config = config.model_copy(update={"ray": config.ray.model_copy(update={"patience_s": 0.1})})
+    algorithm = build(context(config))
+    said = f"ray.workers = 2 and algorithm.learners = {cores} need {cores + 2} cores, and the cluster has {cores}"
+    with pytest.raises(TrainingError, match=f"{said}; lower one of them"):
+        cast(Rllib, algorithm).start()
+    assert f"{said}; waiting for a machine" in caplog.text
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("trainer", ["ppo", "appo", "impala", "sac"])
 @pytest.mark.parametrize("name", ["acct", "aurora"])
 def test_every_trainer_learns_on_a_cluster(trainer: str, name: str, tmp_path: Path) -> None:
-    """Discrete and continuous actions, two workers and for the on-policy ones a learner process."""
+    """Discrete and continuous actions, two workers and for the on-policy ones a learner process; SAC from arrays."""
     more = {"num_steps_sampled_before_learning_starts": 64} if trainer == "sac" else {"learners": 1}
     config = configuration(tmp_path, name, trainer=trainer, **more)
-    assert train(config.model_copy(update={"executor": "ray"})) == 0
+    module().init(address="local", num_cpus=3, include_dashboard=False, log_to_driver=False)
+    try:
+        assert train(config.model_copy(update={"executor": "ray"})) == 0
+    finally:
+        module().shutdown()
     curve = [json.loads(line) for line in (tmp_path / "progress.jsonl").read_text().splitlines()]
     assert curve[-1]["decisions"] >= 384 and curve[-1]["updates"] > 0 and curve[-1]["workers"] == 2
     assert load(tmp_path / "policy.safetensors").training["algorithm"]["trainer"] == trainer
@@ -203,3 +219,47 @@ def test_ppo_solves_the_toy(tmp_path: Path) -> None:
     assert train(config, make_envs=make_toy) == 0
     rewards = [json.loads(line)["reward_mean"] for line in (tmp_path / "progress.jsonl").read_text().splitlines()]
     assert np.mean(rewards[-5:]) > 10 * ToyEnvs.RANDOM
+
+
+def piece(first: int, length: int, terminated: bool, truncated: bool) -> Any:
+    """Returns decisions `first`, `first` + 1, ..., with what they are in every column."""
+    numbers = np.arange(first, first + length + 1, dtype=np.float32)
+    return _piece(numbers[:, None], -numbers[:-1, None], numbers[:-1] / 2, {}, terminated, truncated)
+
+
+def test_replay_draws_decisions_with_what_followed_them() -> None:
+    replay = ArrayReplay(capacity=8, seed=1)
+    replay.add([piece(0, 3, terminated=True, truncated=False), piece(10, 2, terminated=False, truncated=True)])
+    replay.add([piece(20, 4, terminated=False, truncated=False)])  # the first decision gives way
+    (drawn,) = replay.sample(1000, gamma=0.9)
+    assert len(drawn) == 1000
+    columns = drawn.columns
+    seen = columns[Columns.OBS][:, 0]
+    assert sorted(set(seen)) == [1, 2, 10, 11, 20, 21, 22, 23]
+    np.testing.assert_array_equal(columns[Columns.NEXT_OBS][:, 0], seen + 1)
+    np.testing.assert_array_equal(columns[Columns.ACTIONS][:, 0], -seen)
+    np.testing.assert_array_equal(columns[Columns.REWARDS], seen / 2)
+    np.testing.assert_array_equal(columns[Columns.TERMINATEDS], seen == 2)
+    np.testing.assert_array_equal(columns[Columns.TRUNCATEDS], seen == 11)
+
+
+def test_sac_learns_from_arrays_and_a_checkpoint_goes_on_at_another_rate(ray_here: None) -> None:
+    def begun(rate: float) -> Any:
+        settings = {"trainer": "sac", "num_steps_sampled_before_learning_starts": 1, "train_batch_size_per_learner": 32}
+        return build(context(configuration(learning_rate=rate, training_intensity=2, **settings)))
+
+    first = begun(1e-3)
+    figures = first._iterate(first.start())["learners"]["default_policy"]
+    assert all(np.isfinite(float(figures[name])) for name in ("policy_loss", "qf_loss", "alpha_value"))
+    assert isinstance(first.start().local_replay_buffer, ArrayReplay)
+    state = first.state()
+    first.close()
+    second = begun(1e-2)
+    second.restore(*state)
+    rates = next(each.get() for each in second.start().learner_group.foreach_learner(rates_of))
+    second.close()
+    assert rates and all(5e-3 < rate <= 1e-2 for rate in rates), "not those of the optimisers in the checkpoint"
+
+
+def rates_of(learner: Any) -> list[float]:
+    return [group["lr"] for each in learner._optimizer_parameters for group in each.param_groups]
