@@ -100,6 +100,8 @@ class Rllib:
             self.decisions += int(stats["decisions"])
             learned = learners.get(DEFAULT_MODULE_ID, {})
             now = {ours: float(learned[theirs]) for theirs, ours in LOSSES.items() if theirs in learned}
+            if np.isnan(now.get("staleness_mean", 0.0)):
+                learned, now = {}, {}  # a mean of nothing: learner processes have finished no update meanwhile
             self._check(now)
             self._updates = int(learned.get(UPDATES, self._updates))
             if self._context.config.executor == "ray":
