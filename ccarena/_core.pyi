@@ -3,7 +3,7 @@
 Arrays that a method fills must be C-contiguous and of the stated type and shape; nothing is converted or copied.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
@@ -208,14 +208,21 @@ def signal_spans(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Least signal delay and number of milliseconds between two arrivals (`ccarena.eval.measure.signal_delay`)."""
 
-def signal_delay_percentile(
-    arrival_ns: NDArray[np.int64],
-    departure_ns: NDArray[np.int64],
-    pauses_after_ns: int | None,
-    gone_ns: NDArray[np.int64],
-    q: float,
-) -> float:
-    """Of the milliseconds of `signal_spans`, as `percentiles`; NaN of none."""
+def sums_of_flows(
+    packets: Mapping[str, NDArray[Any] | None], window_ns: tuple[int, int], active_ns: Sequence[tuple[int, int]]
+) -> list[tuple[int, int, int, int, int]]:
+    """For each flow, packets, bytes, bytes while it is there, and the sums of queueing delays and of times from arrival
+    to departure in ns, over packets that left in (from, to]."""
+
+def percentiles_of_flows(
+    packets: Mapping[str, NDArray[Any] | None],
+    window_ns: tuple[int, int],
+    pauses: Sequence[tuple[int | None, NDArray[np.int64]] | None],
+    shares: Sequence[float],
+    tail: float,
+) -> list[tuple[list[float], float, float] | None]:
+    """For each flow, percentiles in ms of its queueing delays at each of `shares`, and of times from arrival to
+    departure and signal delays at `tail`; None of a flow that is None in `pauses`."""
 
 def delays_ms(
     arrival_ns: NDArray[np.int64],
@@ -256,10 +263,21 @@ def base_delay_ms(model: str, seed: int) -> float:
 def link_models() -> list[dict[str, Any]]:
     """The link models: name, family, summary, source, the table they were fitted to, mean and delay."""
 
-def reward(
-    name: str, columns: Sequence[NDArray[np.float32]], coefficients: Sequence[float], actions: Sequence[float] = ()
-) -> NDArray[np.float32]:
-    """Rewards `[n]` of n intervals from the columns that the reward reads. Raises ValueError if there is none."""
+class Reward:
+    """Reward of a shipped scheme: of the columns `(privileged, number)` of the reports or the privileged state. Raises
+    ValueError if there is none of this name with as many columns and coefficients."""
+
+    def __init__(
+        self,
+        name: str,
+        columns: Sequence[tuple[bool, int]],
+        coefficients: Sequence[float],
+        actions: Sequence[float] = (),
+    ) -> None: ...
+    def __call__(
+        self, reports: NDArray[np.float32], privileged: NDArray[np.float32] | None = None
+    ) -> tuple[NDArray[np.float32], bool]:
+        """Rewards `[n]` of n intervals, and whether all are finite. Raises ValueError if a table lacks a column."""
 
 class Policy:
     """A trained policy, with inference in float32 by the same code as in the simulator. Raises PolicyError."""

@@ -234,21 +234,32 @@ def _link_packets(runs: Iterable[Run]) -> Columns:
 
 def _summary(runs: Sequence[Run]) -> Columns:
     known = [row for row in flow_rows(runs) if row.get("valid", True)]
-    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     axes = dict.fromkeys(axis for run in runs for axis in run.axes)
     keys = dict.fromkeys(("scenario", *axes, "backend", "flow", "scheme", "link"))
-    for row in known:
-        groups.setdefault(tuple(row[key] for key in keys), []).append(row)
-    figures = {name: FIGURES[name] for name in FIGURES if any(name in mine[0] for mine in groups.values())}
-    rows = []
-    for group, mine in groups.items():
-        head = dict(zip(keys, group, strict=True))
-        for figure, about in figures.items():
-            interval = confidence_interval([row.get(figure, math.nan) for row in mine])
-            if interval.n:
-                values = {"mean": interval.mean, "low": interval.low, "high": interval.high, "n": interval.n}
-                rows.append({**head, "figure": figure, "unit": about.unit, **values})
-    return of_rows(rows)
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for index, row in enumerate(known):
+        groups.setdefault(tuple(row[key] for key in keys), []).append(index)
+    firsts = [known[mine[0]] for mine in groups.values()]
+    figures = [name for name in FIGURES if any(name in row for row in firsts)]
+    values = np.array([[row.get(name) for name in figures] for row in known], dtype=np.float64)
+    # Mean, low, high and n of each group and figure. Most groups are one run, which is its own mean.
+    table = np.full((4, len(groups), len(figures)), math.nan)
+    for place, mine in enumerate(groups.values()):
+        table[0, place], table[3, place] = values[mine[0]], np.isfinite(values[mine[0]])
+        if len(mine) > 1:
+            intervals = [confidence_interval(column) for column in values[mine].T]
+            table[:, place] = np.transpose([(each.mean, each.low, each.high, each.n) for each in intervals])
+    of_group, of_figure = np.nonzero(table[3] > 0)
+    if not of_group.size:
+        return {}
+    head = of_rows([dict(zip(keys, group, strict=True)) for group in groups])
+    units = np.asarray([FIGURES[name].unit for name in figures])
+    shown = {name: table[at, of_group, of_figure] for at, name in enumerate(("mean", "low", "high", "n"))}
+    return {
+        **{key: column[of_group] for key, column in head.items()},
+        **{"figure": np.asarray(figures)[of_figure], "unit": units[of_figure]},
+        **{**shown, "n": shown["n"].astype(np.int64)},
+    }
 
 
 def _about(run: Run) -> dict[str, Any]:

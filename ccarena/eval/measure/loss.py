@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ccarena.eval.measure.packet_log import GONE, LinkPackets
+from ccarena.eval.measure.packet_log import GONE
 
 __all__ = ["loss_shares", "losses_of_flow"]
-
-Ints = NDArray[np.int64]
 
 
 def loss_shares(dropped: float, lost: float, delivered: float) -> dict[str, float]:
@@ -26,16 +20,10 @@ def loss_shares(dropped: float, lost: float, delivered: float) -> dict[str, floa
     return {name: gone / offered if offered else 0.0 for name, gone in shares.items()}
 
 
-def losses_of_flow(
-    way: Sequence[LinkPackets], flow: int, from_s: float = -math.inf, to_s: float = math.inf
-) -> dict[str, float]:
-    """Returns `loss_shares` of one flow in (from, to] on its path: `way` are the packets of its links."""
+def losses_of_flow(gone: Sequence[Mapping[str, int]], left: int) -> dict[str, float]:
+    """Returns `loss_shares` of one flow on its path.
 
-    def count(times_ns: Ints) -> int:
-        if math.isinf(from_s) and math.isinf(to_s):
-            return times_ns.size
-        return int(np.count_nonzero((times_ns > from_s * 1e9) & (times_ns <= to_s * 1e9)))
-
-    dropped, lost, policed, damaged = ([count(link.gone_ns(kind, flow)) for link in way] for kind in GONE)
-    arrived = count(way[-1].of_flow(flow).departure_ns) - damaged[-1]
-    return loss_shares(sum(dropped), sum(lost) + sum(policed) + sum(damaged), arrived)
+    `gone`: for each link of it, how many packets went by each kind of GONE; `left`: how many left the last one.
+    """
+    dropped, lost, policed, damaged = (sum(link[kind] for link in gone) for kind in GONE)
+    return loss_shares(dropped, lost + policed + damaged, left - gone[-1][GONE[-1]])

@@ -8,16 +8,17 @@ in no figure, so that a scheme with a standing queue looks slightly better than 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ccarena import _core
 
-__all__ = ["LinkPackets", "PacketLog", "link_packets"]
+__all__ = ["SHARES", "TAIL", "LinkPackets", "PacketLog", "Percentiles", "Sums", "link_packets"]
 
 Ints = NDArray[np.int64]
 
@@ -75,12 +76,38 @@ GONE = ("drops", "losses", "policed", "corrupted")
 """Ways in which packets do not arrive: dropped by the queue, lost or policed before it, or damaged behind it."""
 
 
+class Sums(NamedTuple):
+    """Counts and sums over a flow's packets, or all, that one link delivered."""
+
+    packets: int
+    bytes: int
+    active_bytes: int
+    """IP bytes that left the link in the flow's time."""
+    queueing_ns: int
+    whole_ns: int
+    """From entering the queue until the last bit is sent."""
+
+
+class Percentiles(NamedTuple):
+    """Percentiles over the same packets, in ms without propagation."""
+
+    queueing_ms: Sequence[float]
+    """Queueing delays at each of SHARES."""
+    whole_ms: float
+    """From entering the queue until the last bit is sent, at TAIL."""
+    signal_ms: float
+    """Signal delays at TAIL."""
+
+
+SHARES, TAIL = (0.50, 0.95, 0.99), 0.95
+"""Shares at which percentiles are taken: of queueing delays, and of the others."""
+
+
 class LinkPackets:
     """Packets that one link of a run recorded, with cached intermediate results that the figures of its flows share."""
 
     def __init__(self, record: Mapping[str, Any]) -> None:
         self.log = PacketLog.from_arrays(record["log"])
-        self._log_rows = _ByFlow(self.log.flow)
         self._of_flow: dict[int, PacketLog] = {}
         self._gone = {kind: record.get(kind) or {"time_ns": (), "flow": ()} for kind in GONE}
 
@@ -94,6 +121,46 @@ class LinkPackets:
     def gone_ns(self, kind: str, flow: int) -> Ints:
         """Returns when packets of one flow went, by a `kind` of GONE."""
         return _signed(np.asarray(self._gone[kind]["time_ns"], np.uint64))[self._gone_rows[kind].of(flow)]
+
+    def gone(self, kind: str, window_ns: tuple[int, int]) -> Mapping[int, int]:
+        """Returns how many packets of each flow went by a `kind` of GONE in (from, to]."""
+        packets = self._gone[kind]
+        if not len(packets["flow"]):
+            return {}
+        at_ns, flow = (np.asarray(packets[name], np.uint64).view(np.int64) for name in ("time_ns", "flow"))
+        return Counter(flow[(at_ns > window_ns[0]) & (at_ns <= window_ns[1])].tolist())
+
+    def sums(self, window_ns: tuple[int, int], active_ns: Sequence[tuple[int, int]], each: bool = True) -> list[Sums]:
+        """Returns the sums of flows 0, 1, ... over packets that left in (from, to], one pass for all.
+
+        `active_ns`: the time of each flow; `each`: False takes all packets as those of flow 0.
+        """
+        return [Sums(*of) for of in _core.sums_of_flows(self._columns(each), window_ns, active_ns)]
+
+    def percentiles(
+        self, window_ns: tuple[int, int], pauses: Sequence[tuple[int | None, Ints] | None], each: bool = True
+    ) -> list[Percentiles | None]:
+        """Returns the percentiles of flows 0, 1, ... over packets that left in (from, to], one pass for all.
+
+        `pauses`: for each flow the time after which its application pauses, if it does, and when packets of it went
+        (`signal_delay_ms`); None leaves the flow out. `each`: False takes all packets as those of flow 0.
+        """
+        found = _core.percentiles_of_flows(self._columns(each), window_ns, pauses, SHARES, TAIL)
+        return [None if of is None else Percentiles(*of) for of in found]
+
+    def _columns(self, each: bool) -> dict[str, NDArray[Any] | None]:
+        return self._native if each else {**self._native, "flow": None}
+
+    @functools.cached_property
+    def _native(self) -> dict[str, NDArray[Any] | None]:
+        """The log as the native code takes it."""
+        narrow = dict.fromkeys(("flow", "bytes", "serialisation_ns"), np.uint32)
+        names = self.log.__dataclass_fields__
+        return {name: np.ascontiguousarray(getattr(self.log, name), narrow.get(name, np.int64)) for name in names}
+
+    @functools.cached_property
+    def _log_rows(self) -> _ByFlow:
+        return _ByFlow(self.log.flow)
 
     @functools.cached_property
     def _gone_rows(self) -> dict[str, _ByFlow]:

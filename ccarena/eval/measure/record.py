@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ccarena import traces
 from ccarena.core.base_delay import least_delay_ms
 from ccarena.errors import ScenarioError
-from ccarena.eval.measure.packet_log import GONE, LinkPackets, PacketLog, link_packets
+from ccarena.eval.measure.packet_log import GONE, LinkPackets, PacketLog, Percentiles, Sums, link_packets
 from ccarena.eval.measure.queueing import time_in_queue_length_ns
 
 __all__ = [
@@ -85,6 +85,13 @@ def needs_met(entry: Mapping[str, Any], of_flow: Mapping[str, Any]) -> frozenset
     return frozenset(need for need, met in NEEDS_OF_APPLICATIONS.items() if met(entry, of_flow))
 
 
+_ALL_NS = (-(2**63), 2**63 - 1)
+
+
+def _edges_ns(from_s: float, to_s: float) -> tuple[int, int]:
+    return math.floor(from_s * 1e9), math.floor(to_s * 1e9)
+
+
 class Record:
     """A run's document, with every default filled in, and its result; figures are over (`from_s`, `to_s`]."""
 
@@ -132,7 +139,36 @@ class Record:
         """Returns what `make` returns, made when `key` is asked for first."""
         if key not in self._made:
             self._made[key] = make()
-        return cast(_Made, self._made[key])
+        made: _Made = self._made[key]
+        return made
+
+    @functools.cached_property
+    def window_ns(self) -> tuple[int, int]:
+        """The window, beyond whose edges no packet of a whole run is."""
+        return _ALL_NS if self.whole else _edges_ns(self.from_s, self.to_s)
+
+    def sums(self, link: int) -> list[Sums]:
+        """Returns each flow's sums over the packets that left a link in the window."""
+
+        def make() -> list[Sums]:
+            active_ns = [_edges_ns(*flow.active_s) for flow in self.flows]
+            return self.packets[link].sums(self.window_ns, active_ns)
+
+        return self.once(("sums", link), make)
+
+    def percentiles(self, link: int) -> list[Percentiles | None]:
+        """Returns the percentiles of each flow that has this link, over the packets that left it in the window."""
+
+        def make() -> list[Percentiles | None]:
+            pauses = [flow.pauses if flow.link == link else None for flow in self.flows]
+            return self.packets[link].percentiles(self.window_ns, pauses)
+
+        return self.once(("percentiles", link), make)
+
+    def gone(self, link: int) -> dict[str, Mapping[int, int]]:
+        """Returns how many packets of each flow went at a link in the window, by each kind of GONE."""
+        packets = self.packets[link]
+        return self.once(("gone", link), lambda: {kind: packets.gone(kind, self.window_ns) for kind in GONE})
 
     def capacity_bytes(self, link: int) -> float:
         """Returns the IP bytes that a link could have delivered in the window."""
@@ -182,13 +218,15 @@ class Subject:
         self.of_link: Mapping[str, Any] = record.result["links"][link]
         self._of_flow: Mapping[str, Any] = {} if flow is None else record.result["flows"][flow]
         self.entry: Mapping[str, Any] = {} if flow is None else record.entries[flow]
-        self._made: dict[str, Any] = {}
+        self.made: dict[str, Any] = {}
+        """Figures and intermediate results by name."""
 
     def once(self, name: str, make: Callable[[Subject], _Made]) -> _Made:
         """Returns what `make` returns of this subject, made when `name` is asked for first."""
-        if name not in self._made:
-            self._made[name] = make(self)
-        return cast(_Made, self._made[name])
+        if name not in self.made:
+            self.made[name] = make(self)
+        made: _Made = self.made[name]
+        return made
 
     @functools.cached_property
     def given(self) -> frozenset[str]:
@@ -197,14 +235,14 @@ class Subject:
         of_application = needs_met(self.entry, self._of_flow) if self.record.whole else frozenset()
         return self.record.given | of_application | {need for need, there in own.items() if there}
 
-    @property
+    @functools.cached_property
     def active_s(self) -> tuple[float, float]:
         """Start and end of its time within the window."""
         stop = self._of_flow.get("stop_s")
         begin_s = max(self.record.from_s, float(self._of_flow.get("start_s") or 0.0))
         return begin_s, min(self.record.to_s, self.record.duration_s if stop is None else float(stop))
 
-    @property
+    @functools.cached_property
     def length_s(self) -> float:
         """Length of its time; 0 if it has none."""
         begin_s, until_s = self.active_s
@@ -266,6 +304,23 @@ class Subject:
         return log if self.record.whole else log.left_within(self.record.from_s, self.record.to_s)
 
     @functools.cached_property
+    def sums(self) -> Sums:
+        """Counts and sums over the packets that left the link in the window."""
+        if self.flow is not None:
+            return self.record.sums(self.link)[self.flow]
+        return self.packets.sums(self.record.window_ns, [_edges_ns(*self.active_s)], each=False)[0]
+
+    @functools.cached_property
+    def percentiles(self) -> Percentiles:
+        """Percentiles over the packets that left the link in the window."""
+        if self.flow is not None:
+            found = self.record.percentiles(self.link)[self.flow]
+        else:
+            (found,) = self.packets.percentiles(self.record.window_ns, [self.pauses], each=False)
+        assert found is not None, "a flow has its own link's"
+        return found
+
+    @functools.cached_property
     def queue_ns(self) -> Ints:
         """Time in which exactly k of its packets were queued, for k = 0, 1, ..."""
         return time_in_queue_length_ns(self.log, self.record.from_s, self.record.to_s)
@@ -275,7 +330,7 @@ class Subject:
         """The link with all that crosses it."""
         return self.record.links[self.link]
 
-    @property
+    @functools.cached_property
     def departed_bytes(self) -> float:
         """IP bytes that left the link in the window."""
         if PACKETS in self.given:
@@ -285,21 +340,22 @@ class Subject:
         return float(self.record.series(self.of_link, "delivered_bytes").sum())
 
     @property
-    def gone_ns(self) -> Ints | None:
-        """Times at which packets of the flow were dropped, lost or damaged at the link."""
-        if self.flow is None:
-            return None
-        return np.concatenate([self.packets.gone_ns(kind, self.flow) for kind in GONE])
-
-    @property
-    def pauses_after_ms(self) -> float:
-        """Time without a packet after which the flow's application pauses (`signal_delay_ms`)."""
-        return math.inf if self.entry.get("app", {"type": "bulk"})["type"] == "bulk" else self.base_rtt_ms
+    def pauses(self) -> tuple[int | None, Ints]:
+        """Time without a packet after which the flow's application pauses, if it does: the base RTT. Then also when
+        packets were dropped, lost or damaged at the link (`signal_delay_ms`).
+        """
+        if self.flow is None or self.entry.get("app", {"type": "bulk"})["type"] == "bulk":
+            return None, np.empty(0, np.int64)
+        gone_ns = [self.packets.gone_ns(kind, self.flow) for kind in GONE]
+        return round(self.base_rtt_ms * 1e6), np.concatenate(gone_ns)
 
     def counter(self, name: str) -> Any:
         """Returns one of the sender's counters as it is; None if it is unknown, as of a program of somebody else."""
-        program = (self.entry.get("foreign") or {}).get("type") == "command"
-        return None if program and name in _OF_ITS_STACK else self._of_flow.get(name)
+        return None if name in _OF_ITS_STACK and self._is_program else self._of_flow.get(name)
+
+    @functools.cached_property
+    def _is_program(self) -> bool:
+        return (self.entry.get("foreign") or {}).get("type") == "command"
 
     def received_bytes(self, payload: bool) -> float:
         """Returns the IP bytes, or bytes of `payload`, that reached the flow's receiver in the window."""

@@ -51,10 +51,10 @@ def confidence_interval(values: Sequence[float] | Floats) -> Interval:
     others would change. The bootstrap is no alternative: with three seeds its interval is the range of the three, far
     too narrow.
     """
-    x = np.asarray(values, dtype=np.float64)
-    x = x[np.isfinite(x)]
-    if x.size < 2:
-        return Interval(float(x[0]) if x.size else math.nan, math.nan, math.nan, int(x.size))
+    known = [float(x) for x in values if x is not None and math.isfinite(x)]
+    if len(known) < 2:
+        return Interval(known[0] if known else math.nan, math.nan, math.nan, len(known))
+    x = np.array(known)
     mean = float(x.mean())
     if np.all(x == x[0]):
         return Interval(float(x[0]), math.nan, math.nan, int(x.size))

@@ -15,7 +15,6 @@ __all__ = [
     "power",
     "sage_score",
     "signal_delay_ms",
-    "signal_delay_percentile_ms",
     "signal_delay_to_end_ms",
 ]
 
@@ -34,16 +33,11 @@ def signal_delay_ms(log: PacketLog, pauses_after_ms: float = math.inf, gone_ns: 
     the base RTT. The time between two arrivals is left out if the second comes only after all packets before it are
     acknowledged. A packet that was dropped or lost (`gone_ns`) is outstanding until the next one arrives.
     """
-    low, count = _core.signal_spans(*_signals(log, pauses_after_ms, gone_ns))
+    pauses_after_ns = None if math.isinf(pauses_after_ms) else round(pauses_after_ms * 1e6)
+    gone_ns = np.empty(0, np.int64) if gone_ns is None else gone_ns
+    low, count = _core.signal_spans(log.arrival_ns, log.departure_ns, pauses_after_ns, gone_ns)
     before = np.repeat(np.cumsum(count) - count, count)
     return (np.repeat(low + count - 1, count) - (np.arange(before.size) - before)).astype(np.float64)
-
-
-def signal_delay_percentile_ms(
-    log: PacketLog, q: float, pauses_after_ms: float = math.inf, gone_ns: Ints | None = None
-) -> float:
-    """Returns `percentile` of `signal_delay_ms`, in memory for the packets and not for the milliseconds."""
-    return _core.signal_delay_percentile(*_signals(log, pauses_after_ms, gone_ns), q)
 
 
 def signal_delay_to_end_ms(log: PacketLog, start_s: float, end_s: float) -> Floats:
@@ -59,12 +53,6 @@ def signal_delay_to_end_ms(log: PacketLog, start_s: float, end_s: float) -> Floa
     now = np.arange(first, last)
     earliest = np.minimum.accumulate(np.maximum(earliest, now)[::-1])[::-1]
     return (earliest - now).astype(np.float64)
-
-
-def _signals(log: PacketLog, pauses_after_ms: float, gone_ns: Ints | None) -> tuple[Ints, Ints, int | None, Ints]:
-    """Returns arrivals, departures, the time in ns after which the application pauses, and when packets went."""
-    pauses_after_ns = None if math.isinf(pauses_after_ms) else round(pauses_after_ms * 1e6)
-    return log.arrival_ns, log.departure_ns, pauses_after_ns, np.empty(0, np.int64) if gone_ns is None else gone_ns
 
 
 def omniscient_signal_delay_ms(

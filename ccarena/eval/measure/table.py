@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ccarena.eval.measure.applications import APPLICATIONS
 from ccarena.eval.measure.fairness import harm, jain_index, satisfaction
 from ccarena.eval.measure.loss import loss_shares, losses_of_flow
-from ccarena.eval.measure.queueing import cdf, one_way_delay_ms, queueing_delay_ms
+from ccarena.eval.measure.packet_log import SHARES
+from ccarena.eval.measure.queueing import cdf
 from ccarena.eval.measure.queueing import share_within_delay as time_within_delay
 from ccarena.eval.measure.record import (
     COUNTERS,
@@ -33,19 +35,17 @@ from ccarena.eval.measure.record import (
     TRACE,
     Subject,
 )
-from ccarena.eval.measure.sample import percentile, percentiles
+from ccarena.eval.measure.sample import percentile
 from ccarena.eval.measure.signal_delay import (
     omniscient_signal_delay_ms,
     power,
     sage_score,
-    signal_delay_percentile_ms,
     signal_delay_to_end_ms,
 )
 from ccarena.eval.measure.throughput import (
     bin_capacity_mbps,
     bin_throughput_mbps,
     convergence_time_s,
-    throughput_mbps,
     utilisation,
 )
 from ccarena.eval.theory import fairness
@@ -97,15 +97,18 @@ def register(name: str, figure: Figure) -> None:
 
 def value(subject: Subject, name: str) -> Any:
     """Returns a figure of a flow or a link; NaN if something that it needs is not known."""
-    figure = FIGURES[name]
-    function = figure.function
-    if function is None or not figure.needs <= subject.given:
-        return math.nan
-    if "run" in figure.of:  # the same for all flows on a link
-        found = subject.record.once((name, subject.link), lambda: function(subject))
-    else:
-        found = subject.once(name, function)
-    return math.nan if found is None else found
+    made = subject.made
+    if name not in made:
+        figure = FIGURES[name]
+        function = figure.function
+        if function is None or not figure.needs <= subject.given:
+            found = None
+        elif "run" in figure.of:  # the same for all flows on a link
+            found = subject.record.once((name, subject.link), lambda: function(subject))
+        else:
+            found = function(subject)
+        made[name] = math.nan if found is None else found
+    return made[name]
 
 
 def row(subject: Subject, names: Iterable[str]) -> dict[str, Any]:
@@ -130,13 +133,17 @@ def columns(given: Iterable[str], schemes: Iterable[str] | None = None, of: Scop
 
 
 def _throughput(s: Subject) -> float:
-    if PACKETS in s.given:
-        return throughput_mbps(s.log, *s.active_s)
-    return s.departed_bytes * 8e-6 / s.length_s if s.length_s > 0 else math.nan
+    if s.length_s <= 0:
+        return math.nan
+    return (float(s.sums.active_bytes) if PACKETS in s.given else s.departed_bytes) * 8e-6 / s.length_s
 
 
 def _capacity(s: Subject) -> float:
-    return float(s.capacity_mbps.mean()) if s.capacity_mbps.size else math.nan
+    return s.record.once(("mean capacity", s.link, *s.active_s), lambda: _mean(s.capacity_mbps))
+
+
+def _mean(values: NDArray[np.float64]) -> float:
+    return float(values.mean()) if values.size else math.nan
 
 
 def _rate(s: Subject, payload: bool) -> float:
@@ -155,8 +162,7 @@ def _total(s: Subject, payload: bool) -> float:
 
 def _mean_queueing_delay(s: Subject) -> float:
     if PACKETS in s.given:
-        delay = s.once("queueing delays", _of_packets)
-        return float(delay.mean()) if delay.size else math.nan
+        return _mean_ms(s.sums.queueing_ns, s.sums.packets)
     if s.flow is not None or SERIES not in s.given:
         return math.nan
     delay, sent = (s.record.series(s.of_link, what) for what in ("queueing_ms", "delivered_bytes"))
@@ -164,31 +170,18 @@ def _mean_queueing_delay(s: Subject) -> float:
     return float(np.average(delay[seen], weights=np.maximum(sent[seen], 1.0))) if seen.any() else math.nan
 
 
+def _mean_ms(total_ns: int, packets: int) -> float:
+    return total_ns / packets / 1e6 if packets else math.nan
+
+
 def _queueing_delay(q: float) -> Callable[[Subject], float]:
-    return lambda s: s.once("queueing delay percentiles", _queueing_delays)[q]
-
-
-def _queueing_delays(s: Subject) -> dict[float, float]:
-    shares = (0.50, 0.95, 0.99)
-    return dict(zip(shares, percentiles(s.once("queueing delays", _of_packets), shares), strict=True))
-
-
-def _of_packets(s: Subject) -> Any:
-    return queueing_delay_ms(s.log)
+    at = SHARES.index(q)
+    return lambda s: s.percentiles.queueing_ms[at]
 
 
 def _worst_bin(s: Subject) -> float:
     delay = s.record.series(s.of_link, "queueing_ms")
     return percentile(delay[np.isfinite(delay)], 0.95)
-
-
-def _one_way_delays(s: Subject) -> Any:
-    return s.once("one-way delays", lambda s: one_way_delay_ms(s.log, s.delay_ms))
-
-
-def _mean_one_way_delay(s: Subject) -> float:
-    delay = _one_way_delays(s)
-    return float(delay.mean()) if delay.size else math.nan
 
 
 def _within_packets(s: Subject) -> float:
@@ -226,8 +219,8 @@ def _losses(s: Subject) -> dict[str, float]:
     if s.flow is not None and PACKETS not in s.given:
         return dict.fromkeys(("loss_share", "queue_drop_share"), math.nan)
     if s.flow is not None:
-        window = () if s.record.whole else (s.record.from_s, s.record.to_s)
-        return losses_of_flow([s.record.packets[each] for each in s.path], s.flow, *window)
+        gone = [{kind: count.get(s.flow, 0) for kind, count in s.record.gone(link).items()} for link in s.path]
+        return losses_of_flow(gone, s.record.sums(s.path[-1])[s.flow].packets)
     counts = [s.of_link.get(f"{what}_packets") for what in ("dropped", "lost", "delivered")]
     dropped, lost, delivered = (math.nan if count is None else count for count in counts)
     damaged = s.of_link.get("corrupted_packets", 0)
@@ -423,11 +416,11 @@ FIGURES: dict[str, Figure] = {
     ),
     "one_way_delay_mean_ms": Figure(
         "Mean one-way delay", "ms", 2, "Mean over packets of the time from the queue's entry to the link's far end.",
-        _mean_one_way_delay, **_QUEUE,
+        lambda s: _mean_ms(s.sums.whole_ns, s.sums.packets) + s.delay_ms, **_QUEUE,
     ),
     "one_way_delay_p95_ms": Figure(
         "p95 one-way delay", "ms", 2, "95th percentile of the packets' one-way delays (Pantheon).",
-        lambda s: percentile(_one_way_delays(s), 0.95), **_QUEUE,
+        lambda s: s.percentiles.whole_ms + s.delay_ms, **_QUEUE,
     ),
     "share_within_budget": Figure(
         "Time within budget", "share", 4,
@@ -447,7 +440,7 @@ FIGURES: dict[str, Figure] = {
         "p95 signal delay (queue)", "ms", 1,
         "95th percentile, over each ms from the first to the last arrival, of the least time until news of then has "
         "left the queue (mahimahi); without propagation.",
-        lambda s: signal_delay_percentile_ms(s.log, 0.95, s.pauses_after_ms, s.gone_ns), **_QUEUE,
+        lambda s: s.percentiles.signal_ms, **_QUEUE,
     ),
     **{
         f"signal_delay_to_end_p{q}_ms": Figure(

@@ -46,6 +46,8 @@ def max_min_rates(capacity: Capacity, demands: Sequence[Number | None], paths: P
     """
     links = _links(capacity, paths, len(demands))
     most = [None if demand is None else _exact(demand, f"demands[{i}]") for i, demand in enumerate(demands)]
+    if set(most) == {None} and all(len(users) == len(most) for _, users in links):
+        return [float(min(room for room, _ in links) / len(most))] * len(most)  # the commonest case, without a search
     return [float(rate) for rate in _fill(links, [Fraction(0)] * len(most), [Fraction(1)] * len(most), most)]
 
 

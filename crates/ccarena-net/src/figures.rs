@@ -1,22 +1,35 @@
 //! Parts of figures that go through all packets of a run. `ccarena/eval/measure` defines the figures and calls these.
 
+use std::borrow::Cow;
+
+mod of_flows;
+
+pub use of_flows::{
+    Packets, Pauses, Percentiles, Shares, Sums, Within, percentiles as percentiles_of_flows, sums as sums_of_flows,
+};
+
 /// Returns the element at index floor(q n) of the n sorted values for each share q; no values give none. NaN is the largest.
 #[must_use]
 pub fn percentiles(values: &[f64], shares: &[f64]) -> Option<Vec<f64>> {
-    let last = values.len().checked_sub(1)?;
     let mut keys: Vec<u64> = values.iter().map(|&value| key(value)).collect();
-    let at = |share: f64| ((share * values.len() as f64) as usize).min(last);
+    Some(nth(&mut keys, shares)?.into_iter().map(value).collect())
+}
+
+/// Returns the same of other values, which it puts into another order.
+fn nth<T: Ord + Copy>(values: &mut [T], shares: &[f64]) -> Option<Vec<T>> {
+    let last = values.len().checked_sub(1)?;
+    let at = |share: f64| ((share * (last + 1) as f64) as usize).min(last);
     let mut wanted: Vec<usize> = shares.iter().map(|&share| at(share)).collect();
     wanted.sort_unstable();
     let mut from = 0;
     for index in wanted {
         // Each selection leaves smaller elements before its place, so the next one begins behind it.
-        if let Some(rest) = keys.get_mut(from..).filter(|_| index >= from) {
+        if let Some(rest) = values.get_mut(from..).filter(|_| index >= from) {
             rest.select_nth_unstable(index - from);
             from = index + 1;
         }
     }
-    Some(shares.iter().map(|&share| keys.get(at(share)).map_or(f64::NAN, |&key| value(key))).collect())
+    shares.iter().map(|&share| values.get(at(share)).copied()).collect()
 }
 
 const SIGN: u64 = 1 << 63;
@@ -86,42 +99,83 @@ pub fn signal_spans(
     pauses_after_ns: Option<i64>,
     gone_ns: &[i64],
 ) -> Vec<Span> {
-    let packets = arrival_ns.iter().copied().zip(departure_ns.iter().copied());
-    if arrival_ns.is_sorted() {
-        return spans_of(packets, pauses_after_ns, gone_ns);
+    let mut packets: Vec<(i64, i64)> = arrival_ns.iter().copied().zip(departure_ns.iter().copied()).collect();
+    packets.sort_by_key(|packet| packet.0);
+    let mut signals = Signals::new(pauses_after_ns, gone_ns);
+    for (arrival, departure) in packets {
+        signals.take(arrival, departure);
     }
-    let mut sorted: Vec<(i64, i64)> = packets.collect();
-    sorted.sort_by_key(|packet| packet.0);
-    spans_of(sorted.into_iter(), pauses_after_ns, gone_ns)
+    signals.spans()
 }
 
-fn spans_of(packets: impl Iterator<Item = (i64, i64)>, pauses_after_ns: Option<i64>, gone_ns: &[i64]) -> Vec<Span> {
-    let mut gone = gone_ns.to_vec();
-    gone.sort_unstable();
-    let gone_within = |from: i64, to: i64| gone.partition_point(|&at| at < from) < gone.partition_point(|&at| at < to);
-    let ms = |ns: i64| ns.div_euclid(1_000_000);
-    // Until later arrivals are known, `low` of a millisecond is its own first departure.
-    let (mut spans, mut ats): (Vec<Span>, Vec<i64>) = (Vec::new(), Vec::new());
-    let (mut at, mut before, mut left) = (i64::MIN, 0, i64::MIN);
-    for (arrival, departure) in packets {
-        match spans.last_mut() {
-            Some(last) if at == ms(arrival) => last.low = last.low.min(ms(departure)),
+/// The signal delays of packets, which it takes in the order of their arrivals.
+struct Signals<'a> {
+    pauses_after_ns: Option<i64>,
+    gone_ns: Cow<'a, [i64]>,
+    /// Each millisecond with an arrival: its number, the least departure in ns, and the milliseconds since the one before.
+    seen: Vec<(i64, i64, i64)>,
+    /// Where the millisecond of the last arrival ends.
+    until_ns: i64,
+    before_ns: i64,
+    left_ns: i64,
+}
+
+impl<'a> Signals<'a> {
+    fn new(pauses_after_ns: Option<i64>, gone_ns: &'a [i64]) -> Self {
+        let mut gone_ns = Cow::Borrowed(gone_ns);
+        if pauses_after_ns.is_some() && !gone_ns.is_sorted() {
+            gone_ns.to_mut().sort_unstable();
+        }
+        Signals { pauses_after_ns, gone_ns, seen: Vec::new(), until_ns: i64::MIN, before_ns: 0, left_ns: i64::MIN }
+    }
+
+    /// Forgets the packets.
+    fn restart(&mut self) {
+        self.seen.clear();
+        (self.until_ns, self.before_ns, self.left_ns) = (i64::MIN, 0, i64::MIN);
+    }
+
+    fn take(&mut self, arrival_ns: i64, departure_ns: i64) {
+        match self.seen.last_mut() {
+            Some((_, least_ns, _)) if arrival_ns < self.until_ns => *least_ns = departure_ns.min(*least_ns),
             last => {
-                let in_time = pauses_after_ns.is_none_or(|after| arrival <= left.saturating_add(after));
-                let goes_on = last.is_some() && (in_time || gone_within(before, arrival));
-                spans.push(Span { low: ms(departure), count: if goes_on { ms(arrival) - at } else { 1 } });
-                at = ms(arrival);
-                ats.push(at);
+                let at = ms(arrival_ns);
+                let in_time = self.pauses_after_ns.is_none_or(|after| arrival_ns <= self.left_ns.saturating_add(after));
+                let since = last.map(|(before, ..)| at - *before);
+                let goes_on = in_time || self.gone_within(self.before_ns, arrival_ns);
+                self.seen.push((at, departure_ns, since.filter(|_| goes_on).unwrap_or(1)));
+                self.until_ns = (at + 1) * NS_PER_MS;
             }
         }
-        (before, left) = (arrival, left.max(departure));
+        self.before_ns = arrival_ns;
+        self.left_ns = self.left_ns.max(departure_ns);
     }
-    let mut earliest = i64::MAX;
-    for (span, at) in spans.iter_mut().zip(ats).rev() {
-        earliest = earliest.min(span.low);
-        span.low = earliest - at;
+
+    fn gone_within(&self, from_ns: i64, to_ns: i64) -> bool {
+        let before = |at_ns: i64| self.gone_ns.partition_point(|&gone| gone < at_ns);
+        before(from_ns) < before(to_ns)
     }
-    spans
+
+    fn spans(self) -> Vec<Span> {
+        let mut earliest = i64::MAX;
+        let mut spans: Vec<Span> = self
+            .seen
+            .into_iter()
+            .rev()
+            .map(|(at, least_ns, count)| {
+                earliest = earliest.min(ms(least_ns));
+                Span { low: earliest - at, count }
+            })
+            .collect();
+        spans.reverse();
+        spans
+    }
+}
+
+const NS_PER_MS: i64 = 1_000_000;
+
+const fn ms(ns: i64) -> i64 {
+    ns.div_euclid(NS_PER_MS)
 }
 
 /// Returns the element at index floor(q n) of the n sorted delays in `spans`: of each, low, low + 1, ... low + count - 1.

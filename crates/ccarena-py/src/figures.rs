@@ -1,6 +1,6 @@
 //! Parts of figures that go through all packets of a run.
 
-use ccarena_net::figures::{self, Span};
+use ccarena_net::figures::{self, Packets, Pauses, Shares, Span, Within};
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 
@@ -36,20 +36,74 @@ fn signal_spans<'py>(
     Ok((PyArray1::from_vec(py, low), PyArray1::from_vec(py, count)))
 }
 
-/// `signal_delay_percentile(arrival_ns: int64[n], departure_ns: int64[n], pauses_after_ns, gone_ns: int64[m], q) -> float`: of
-/// the milliseconds of `signal_spans`; NaN of none.
+/// Columns of a link's packets, as `sums_of_flows` and `percentiles_of_flows` take them.
+#[derive(FromPyObject)]
+struct Columns<'py> {
+    #[pyo3(item)]
+    arrival_ns: PyReadonlyArray1<'py, i64>,
+    #[pyo3(item)]
+    departure_ns: PyReadonlyArray1<'py, i64>,
+    #[pyo3(item)]
+    flow: Option<PyReadonlyArray1<'py, u32>>,
+    #[pyo3(item)]
+    bytes: PyReadonlyArray1<'py, u32>,
+    #[pyo3(item)]
+    serialisation_ns: PyReadonlyArray1<'py, u32>,
+}
+
+impl Columns<'_> {
+    fn packets(&self) -> PyResult<Packets<'_>> {
+        Ok(Packets {
+            arrival_ns: self.arrival_ns.as_slice()?,
+            departure_ns: self.departure_ns.as_slice()?,
+            flow: self.flow.as_ref().map(|flow| flow.as_slice()).transpose()?,
+            bytes: self.bytes.as_slice()?,
+            sending_ns: self.serialisation_ns.as_slice()?,
+        })
+    }
+}
+
+/// `sums_of_flows(packets, window_ns, active_ns) -> list of tuples`: for each flow, packets, bytes, bytes while it is there,
+/// and the sums of queueing delays and of times from arrival to departure in ns, over packets that left in (from, to].
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "as PyO3 hands arguments over")]
-fn signal_delay_percentile(
-    arrival_ns: PyReadonlyArray1<'_, i64>,
-    departure_ns: PyReadonlyArray1<'_, i64>,
-    pauses_after_ns: Option<i64>,
-    gone_ns: PyReadonlyArray1<'_, i64>,
-    q: f64,
-) -> PyResult<f64> {
-    let (arrival, departure) = (arrival_ns.as_slice()?, departure_ns.as_slice()?);
-    let spans = figures::signal_spans(arrival, departure, pauses_after_ns, gone_ns.as_slice()?);
-    Ok(figures::percentile_of_spans(&spans, q).map_or(f64::NAN, |ms| ms as f64))
+#[expect(clippy::type_complexity, reason = "a row of five numbers")]
+fn sums_of_flows(
+    packets: Columns<'_>,
+    window_ns: (i64, i64),
+    active_ns: Vec<(i64, i64)>,
+) -> PyResult<Vec<(u64, u64, u64, i64, i64)>> {
+    let active: Vec<Within> = active_ns.into_iter().map(|(from, to)| Within(from, to)).collect();
+    let sums = figures::sums_of_flows(packets.packets()?, Within(window_ns.0, window_ns.1), &active);
+    Ok(sums.into_iter().map(|of| (of.packets, of.bytes, of.active_bytes, of.queueing_ns, of.whole_ns)).collect())
+}
+
+/// A flow's `pauses_after_ns` and `gone_ns`, as `signal_spans` takes them.
+type Pausing<'py> = (Option<i64>, PyReadonlyArray1<'py, i64>);
+
+/// Percentiles of a flow in ms: queueing delays, from arrival to departure, signal delays.
+type OfFlow = (Vec<f64>, f64, f64);
+
+/// `percentiles_of_flows(packets, window_ns, pauses, shares, tail) -> list of tuples`: for each flow, percentiles in ms of its
+/// queueing delays at each of `shares`, and of times from arrival to departure and signal delays at `tail`. `pauses`: each
+/// flow's `pauses_after_ns` and `gone_ns`, as `signal_spans` takes them; None leaves the flow out.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "as PyO3 hands arguments over")]
+fn percentiles_of_flows(
+    packets: Columns<'_>,
+    window_ns: (i64, i64),
+    pauses: Vec<Option<Pausing<'_>>>,
+    shares: Vec<f64>,
+    tail: f64,
+) -> PyResult<Vec<Option<OfFlow>>> {
+    let owned = |(after_ns, gone_ns): &Pausing<'_>| -> PyResult<Pauses> {
+        Ok(Pauses { after_ns: *after_ns, gone_ns: gone_ns.as_slice()?.to_vec() })
+    };
+    let of: Vec<Option<Pauses>> =
+        pauses.iter().map(|flow| flow.as_ref().map(owned).transpose()).collect::<PyResult<_>>()?;
+    let shares = Shares { queueing: &shares, tail };
+    let found = figures::percentiles_of_flows(packets.packets()?, Within(window_ns.0, window_ns.1), &of, shares);
+    Ok(found.into_iter().map(|of| of.map(|of| (of.queueing_ms, of.whole_ms, of.signal_ms))).collect())
 }
 
 /// `delays_ms(arrival_ns: int64[n], departure_ns: int64[n], sending_ns: uint32[n] or None, further_ms) -> float64[n]`: from
@@ -82,7 +136,8 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(percentiles, module)?)?;
     module.add_function(wrap_pyfunction!(rows_by_flow, module)?)?;
     module.add_function(wrap_pyfunction!(signal_spans, module)?)?;
-    module.add_function(wrap_pyfunction!(signal_delay_percentile, module)?)?;
+    module.add_function(wrap_pyfunction!(sums_of_flows, module)?)?;
+    module.add_function(wrap_pyfunction!(percentiles_of_flows, module)?)?;
     module.add_function(wrap_pyfunction!(delays_ms, module)?)?;
     module.add_function(wrap_pyfunction!(percentile_of_spans, module)?)
 }

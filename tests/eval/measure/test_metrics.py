@@ -15,20 +15,20 @@ from ccarena import traces
 from ccarena.errors import TraceError
 from ccarena.eval.measure.fairness import jain_index, satisfaction
 from ccarena.eval.measure.loss import loss_shares
-from ccarena.eval.measure.packet_log import PacketLog
+from ccarena.eval.measure.packet_log import SHARES, TAIL, LinkPackets, PacketLog
 from ccarena.eval.measure.queueing import (
     bin_queueing_delay_ms,
+    one_way_delay_ms,
     queueing_delay_ms,
     share_within_delay,
     share_within_packets,
     time_in_queue_length_ns,
 )
-from ccarena.eval.measure.sample import confidence_interval, difference, percentile
+from ccarena.eval.measure.sample import confidence_interval, difference, percentile, percentiles
 from ccarena.eval.measure.signal_delay import (
     omniscient_signal_delay_ms,
     power,
     signal_delay_ms,
-    signal_delay_percentile_ms,
 )
 from ccarena.eval.measure.throughput import (
     bin_capacity_mbps,
@@ -109,18 +109,45 @@ def test_signal_delay_is_mahimahis(log: PacketLog) -> None:
     assert sorted(signal_delay_ms(log)) == sorted(own.values())
 
 
-@given(logs(), st.sampled_from([0.0, 0.5, 0.95, 1.0]), st.sampled_from([math.inf, 0.0, 3.0]))
-def test_a_percentile_of_the_signal_delay_is_that_of_its_milliseconds(
-    log: PacketLog, q: float, pauses_ms: float
+@given(
+    logs(),
+    st.sampled_from([(-(2**63), 2**63 - 1), (9 * MS, 60 * MS)]),
+    st.sampled_from([math.inf, 0.0, 3.0]),
+    st.lists(st.integers(0, 100 * MS), max_size=3),
+    st.booleans(),
+)
+def test_figures_of_all_flows_in_one_pass_are_those_of_each_alone(
+    log: PacketLog, window_ns: tuple[int, int], pauses_ms: float, gone: list[int], each: bool
 ) -> None:
-    expected = percentile(signal_delay_ms(log, pauses_ms), q)
-    assert signal_delay_percentile_ms(log, q, pauses_ms) == expected
+    gone_ns = np.array(gone, np.int64)
+    pauses = [(None if math.isinf(pauses_ms) else round(pauses_ms * MS), gone_ns)] * (3 if each else 1)
+    link = LinkPackets({"log": vars(log)})
+    left = log.where((log.departure_ns > window_ns[0]) & (log.departure_ns <= window_ns[1]))
+    active_ns = (15 * MS, 50 * MS)
+    sums = link.sums(window_ns, [active_ns] * len(pauses), each)
+    found = link.percentiles(window_ns, pauses, each)
+    for flow, (of_sums, of_percentiles) in enumerate(zip(sums, found, strict=True)):
+        own = left.of_flow(flow) if each else left
+        queueing_ms, whole_ms = queueing_delay_ms(own), one_way_delay_ms(own, 0.0)
+        assert of_sums.packets == len(own) and of_sums.bytes == own.bytes.sum()
+        assert of_sums.active_bytes * 8e-6 / 0.035 == throughput_mbps(own, 0.015, 0.05)
+        assert of_sums.queueing_ns / 1e6 == pytest.approx(queueing_ms.sum())
+        assert of_sums.whole_ns / 1e6 == pytest.approx(whole_ms.sum())
+        assert of_percentiles is not None
+        expected = [
+            *percentiles(queueing_ms, SHARES),
+            percentile(whole_ms, TAIL),
+            percentile(signal_delay_ms(own, pauses_ms, gone_ns), TAIL),
+        ]
+        seen = [*of_percentiles.queueing_ms, of_percentiles.whole_ms, of_percentiles.signal_ms]
+        assert np.array_equal(seen, expected, equal_nan=True)
 
 
 def test_signal_delays_over_days_take_no_more_memory_than_over_a_second() -> None:
     days_ms = 10**10
-    log = PacketLog.from_arrays(packet_log([0, days_ms * MS], [MS] * 2))
-    assert signal_delay_percentile_ms(log, 0.95) == int(0.95 * (days_ms + 1))
+    link = LinkPackets({"log": packet_log([0, days_ms * MS], [MS] * 2)})
+    (found,) = link.percentiles((-1, 2**63 - 1), [(None, np.empty(0, np.int64))])
+    assert found is not None and found.signal_ms == int(0.95 * (days_ms + 1))
     assert omniscient_signal_delay_ms([0, days_ms]) == int(0.95 * (days_ms + 1)) - 1
 
 

@@ -1,0 +1,337 @@
+//! Figures of each flow from the packets that a link delivered, in one pass over them.
+
+use std::iter;
+
+use super::{Signals, nth, percentile_of_spans};
+
+/// Packets that a link delivered, in the order in which they left: equally long columns.
+#[derive(Clone, Copy, Debug)]
+pub struct Packets<'a> {
+    /// Entering the queue.
+    pub arrival_ns: &'a [i64],
+    /// Last bit sent.
+    pub departure_ns: &'a [i64],
+    /// Index of the flow; None if the figures are of all packets together, as flow 0.
+    pub flow: Option<&'a [u32]>,
+    /// IP bytes.
+    pub bytes: &'a [u32],
+    /// Own transmission time.
+    pub sending_ns: &'a [u32],
+}
+
+/// One packet of `Packets`.
+#[derive(Clone, Copy)]
+struct Packet {
+    flow: usize,
+    arrival_ns: i64,
+    departure_ns: i64,
+    bytes: u32,
+    sending_ns: u32,
+}
+
+impl Packet {
+    fn whole_ns(self) -> i64 {
+        self.departure_ns - self.arrival_ns
+    }
+
+    fn queueing_ns(self) -> i64 {
+        self.whole_ns() - i64::from(self.sending_ns)
+    }
+}
+
+/// Times in ns after the first and up to the last.
+#[derive(Clone, Copy, Debug)]
+pub struct Within(pub i64, pub i64);
+
+impl Within {
+    const fn has(self, at_ns: i64) -> bool {
+        at_ns > self.0 && at_ns <= self.1
+    }
+}
+
+impl<'a> Packets<'a> {
+    /// Calls `each` for the packets that left within `window`.
+    fn for_each(self, window: Within, mut each: impl FnMut(Packet)) {
+        let times = self.arrival_ns.iter().zip(self.departure_ns);
+        let rows = times.zip(self.bytes.iter().zip(self.sending_ns));
+        let packet = |flow: u32, ((&arrival_ns, &departure_ns), (&bytes, &sending_ns)): Row<'a>| Packet {
+            flow: flow as usize,
+            arrival_ns,
+            departure_ns,
+            bytes,
+            sending_ns,
+        };
+        let mut counted = |packet: Packet| {
+            if window.has(packet.departure_ns) {
+                each(packet);
+            }
+        };
+        match self.flow {
+            None => rows.for_each(|row| counted(packet(0, row))),
+            Some(flows) => rows.zip(flows).for_each(|(row, &flow)| counted(packet(flow, row))),
+        }
+    }
+}
+
+/// Times, and bytes with own transmission time, of one packet.
+type Row<'a> = ((&'a i64, &'a i64), (&'a u32, &'a u32));
+
+/// Counts and sums over the packets of one flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// Number of packets.
+    pub packets: u64,
+    /// IP bytes.
+    pub bytes: u64,
+    /// IP bytes of those that left while the flow was there.
+    pub active_bytes: u64,
+    /// Departure less arrival less own sending.
+    pub queueing_ns: i64,
+    /// Departure less arrival.
+    pub whole_ns: i64,
+}
+
+/// Returns the sums of each flow over packets that left within `window`; `active` are the times of the flows.
+#[must_use]
+pub fn sums(packets: Packets<'_>, window: Within, active: &[Within]) -> Vec<Sums> {
+    let mut flows: Vec<(Within, Sums)> = active.iter().map(|&there| (there, Sums::default())).collect();
+    packets.for_each(window, |packet| {
+        if let Some((there, sums)) = flows.get_mut(packet.flow) {
+            sums.packets += 1;
+            sums.bytes += u64::from(packet.bytes);
+            sums.active_bytes += if there.has(packet.departure_ns) { u64::from(packet.bytes) } else { 0 };
+            sums.queueing_ns += packet.queueing_ns();
+            sums.whole_ns += packet.whole_ns();
+        }
+    });
+    flows.into_iter().map(|(_, sums)| sums).collect()
+}
+
+/// Percentiles over the packets of one flow, in ms.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Percentiles {
+    /// Queueing delays, for each of `Shares::queueing`.
+    pub queueing_ms: Vec<f64>,
+    /// Departure less arrival.
+    pub whole_ms: f64,
+    /// Signal delays (`signal_spans`).
+    pub signal_ms: f64,
+}
+
+/// Shares of the sorted values at which percentiles are taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Shares<'a> {
+    /// Of queueing delays.
+    pub queueing: &'a [f64],
+    /// Of whole delays and of signal delays.
+    pub tail: f64,
+}
+
+/// What a flow's signal delays depend on beside its packets.
+#[derive(Clone, Debug, Default)]
+pub struct Pauses {
+    /// Time without a packet after which the application pauses; None if it never does.
+    pub after_ns: Option<i64>,
+    /// Times at which packets went.
+    pub gone_ns: Vec<i64>,
+}
+
+/// Returns the percentiles of each flow over packets that left within `window`; NaN of a flow without any, and None of a flow
+/// that is None in `of`.
+#[must_use]
+pub fn percentiles(
+    packets: Packets<'_>,
+    window: Within,
+    of: &[Option<Pauses>],
+    shares: Shares<'_>,
+) -> Vec<Option<Percentiles>> {
+    // Of all packets, within the window or not: this is room, and takes a look at one column alone.
+    let mut counts = vec![0_usize; of.len()];
+    for &flow in packets.flow.unwrap_or_default() {
+        if let Some(count) = counts.get_mut(flow as usize) {
+            *count += 1;
+        }
+    }
+    if let (None, Some(first)) = (packets.flow, counts.first_mut()) {
+        *first = packets.bytes.len();
+    }
+    let mut flows: Vec<Option<Delays<'_>>> =
+        of.iter().zip(counts).map(|(pauses, count)| pauses.as_ref().map(|pauses| Delays::new(pauses, count))).collect();
+    packets.for_each(window, |packet| {
+        if let Some(Some(flow)) = flows.get_mut(packet.flow) {
+            flow.take(packet);
+        }
+    });
+    // Signal delays take packets by arrival, in which order those of one flow nearly always leave.
+    for (index, flow) in flows.iter_mut().enumerate() {
+        let Some(flow) = flow.as_mut().filter(|flow| !flow.in_order) else { continue };
+        let mut mine = Vec::with_capacity(flow.queueing_ns.len());
+        packets.for_each(window, |packet| {
+            if packet.flow == index {
+                mine.push((packet.arrival_ns, packet.departure_ns));
+            }
+        });
+        mine.sort_by_key(|packet| packet.0);
+        flow.signals.restart();
+        for (arrival, departure) in mine {
+            flow.signals.take(arrival, departure);
+        }
+    }
+    flows.into_iter().map(|flow| Some(flow?.percentiles(shares))).collect()
+}
+
+/// Delays of one flow's packets.
+struct Delays<'a> {
+    queueing_ns: Vec<i64>,
+    /// Own transmission times of the same packets, if they are not all the same.
+    sending_ns: Option<Vec<u32>>,
+    first_sending_ns: u32,
+    signals: Signals<'a>,
+    last_arrival_ns: i64,
+    in_order: bool,
+}
+
+impl<'a> Delays<'a> {
+    fn new(pauses: &'a Pauses, count: usize) -> Self {
+        Delays {
+            queueing_ns: Vec::with_capacity(count),
+            sending_ns: None,
+            first_sending_ns: 0,
+            signals: Signals::new(pauses.after_ns, &pauses.gone_ns),
+            last_arrival_ns: i64::MIN,
+            in_order: true,
+        }
+    }
+
+    fn take(&mut self, packet: Packet) {
+        let before = self.queueing_ns.len();
+        if before == 0 {
+            self.first_sending_ns = packet.sending_ns;
+        }
+        match &mut self.sending_ns {
+            Some(sending) => sending.push(packet.sending_ns),
+            None if packet.sending_ns == self.first_sending_ns => {}
+            none => {
+                let mut sending = Vec::with_capacity(self.queueing_ns.capacity());
+                sending.resize(before, self.first_sending_ns);
+                sending.push(packet.sending_ns);
+                *none = Some(sending);
+            }
+        }
+        self.queueing_ns.push(packet.queueing_ns());
+        self.in_order &= packet.arrival_ns >= self.last_arrival_ns;
+        self.last_arrival_ns = packet.arrival_ns;
+        if self.in_order {
+            self.signals.take(packet.arrival_ns, packet.departure_ns);
+        }
+    }
+
+    fn percentiles(mut self, shares: Shares<'_>) -> Percentiles {
+        let ms = |ns: i64| ns as f64 / 1e6;
+        let whole_ns = self.sending_ns.as_ref().map(|sending| {
+            let both = self.queueing_ns.iter().zip(sending);
+            let mut whole: Vec<i64> = both.map(|(queueing, &own)| queueing + i64::from(own)).collect();
+            nth(&mut whole, &[shares.tail])
+        });
+        let wanted = [shares.queueing, &[shares.tail]].concat();
+        let found = nth(&mut self.queueing_ns, &wanted).unwrap_or_default();
+        // If all take as long to send, the whole delays are in the order of the queueing delays.
+        let (queueing_ns, tail_ns) = found.split_at(found.len().saturating_sub(1));
+        let own_ns = i64::from(self.first_sending_ns);
+        let shifted = || tail_ns.first().map(|queueing| queueing + own_ns);
+        let whole_ns = whole_ns.map_or_else(shifted, |whole| whole?.first().copied());
+        let none = if found.is_empty() { shares.queueing.len() } else { 0 };
+        Percentiles {
+            queueing_ms: queueing_ns.iter().copied().map(ms).chain(iter::repeat_n(f64::NAN, none)).collect(),
+            whole_ms: whole_ns.map_or(f64::NAN, ms),
+            signal_ms: percentile_of_spans(&self.signals.spans(), shares.tail).map_or(f64::NAN, |ms| ms as f64),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::figures::{delays_ms, percentiles as of_values, signal_spans};
+
+    /// Packets of up to four flows: arrival, time in the queue and in sending, flow, bytes.
+    fn logs() -> impl Strategy<Value = Vec<(i64, i64, u32, u32, u32)>> {
+        let sending = prop_oneof![3 => Just(12_000_u32), 1 => 0_u32..50_000];
+        let packet = (0_i64..3_000_000, 0_i64..40_000_000, sending, 0_u32..4, 40_u32..1_500);
+        prop::collection::vec(packet, 0..300).prop_map(|packets| {
+            let mut at = 0;
+            let mut log: Vec<_> = packets
+                .into_iter()
+                .map(|(gap, queued, sending, flow, bytes)| {
+                    at += gap;
+                    (at, at + queued + i64::from(sending), sending, flow, bytes)
+                })
+                .collect();
+            log.sort_by_key(|packet| packet.1);
+            log
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn figures_of_flows_are_those_of_their_packets_alone(
+            log in logs(),
+            window in prop_oneof![Just((i64::MIN, i64::MAX)), (0_i64..90_000_000, 90_000_000_i64..400_000_000)],
+            after in prop::option::of(0_i64..9_000_000),
+            gone in prop::collection::vec(0_i64..400_000_000, 0..9),
+            together in any::<bool>(),
+        ) {
+            let column = |f: fn(&(i64, i64, u32, u32, u32)) -> i64| log.iter().map(f).collect::<Vec<i64>>();
+            let small = |f: fn(&(i64, i64, u32, u32, u32)) -> u32| log.iter().map(f).collect::<Vec<u32>>();
+            let (arrival_ns, departure_ns) = (column(|p| p.0), column(|p| p.1));
+            let (sending_ns, flow, bytes) = (small(|p| p.2), small(|p| p.3), small(|p| p.4));
+            let packets = Packets {
+                arrival_ns: &arrival_ns, departure_ns: &departure_ns, flow: (!together).then_some(flow.as_slice()),
+                bytes: &bytes, sending_ns: &sending_ns,
+            };
+            let (window, active) = (Within(window.0, window.1), Within(50_000_000, 200_000_000));
+            let shares = Shares { queueing: &[0.5, 0.95, 0.99], tail: 0.95 };
+            let pauses = Some(Pauses { after_ns: after, gone_ns: gone.clone() });
+            let (sums, found) = (sums(packets, window, &[active; 5]), percentiles(packets, window, &vec![pauses; 5], shares));
+            for index in 0..5 {
+                let mine: Vec<_> = log
+                    .iter()
+                    .filter(|p| (if together { 0 } else { p.3 }) == index && window.has(p.1))
+                    .collect();
+                let (arrival, departure): (Vec<i64>, Vec<i64>) = mine.iter().map(|p| (p.0, p.1)).unzip();
+                let sending: Vec<u32> = mine.iter().map(|p| p.2).collect();
+                let queueing = delays_ms(&arrival, &departure, Some(&sending), 0.0);
+                let whole = delays_ms(&arrival, &departure, None, 0.0);
+                let spans = signal_spans(&arrival, &departure, after, &gone);
+                let expected = [
+                    of_values(&queueing, shares.queueing).unwrap_or(vec![f64::NAN; 3]),
+                    of_values(&whole, &[0.95]).unwrap_or(vec![f64::NAN]),
+                    vec![percentile_of_spans(&spans, 0.95).map_or(f64::NAN, |ms| ms as f64)],
+                ].concat();
+                let Percentiles { queueing_ms, whole_ms, signal_ms } = found[index as usize].as_ref().unwrap();
+                let seen = [queueing_ms.clone(), vec![*whole_ms, *signal_ms]].concat();
+                prop_assert_eq!(seen.map_bits(), expected.map_bits());
+                let sums = sums[index as usize];
+                prop_assert_eq!(sums.packets, mine.len() as u64);
+                prop_assert_eq!(sums.bytes, mine.iter().map(|p| u64::from(p.4)).sum::<u64>());
+                let there = mine.iter().filter(|p| active.has(p.1));
+                prop_assert_eq!(sums.active_bytes, there.map(|p| u64::from(p.4)).sum::<u64>());
+                prop_assert_eq!(sums.whole_ns, mine.iter().map(|p| p.1 - p.0).sum::<i64>());
+                let own: i64 = mine.iter().map(|p| i64::from(p.2)).sum();
+                prop_assert_eq!(sums.queueing_ns, sums.whole_ns - own);
+            }
+        }
+    }
+
+    trait MapBits {
+        fn map_bits(&self) -> Vec<u64>;
+    }
+
+    impl MapBits for Vec<f64> {
+        fn map_bits(&self) -> Vec<u64> {
+            self.iter().map(|value| value.to_bits()).collect()
+        }
+    }
+}
