@@ -14,20 +14,14 @@ are unscaled here; learners scale them.
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ccarena import _core
-from ccarena.envs.rewards import Columns
-from ccarena.policies.spec import Spec
+from ccarena.envs.native_reward import NativeReward
 
 
-def acct(
-    report: Columns, spec: Spec, omega: float = 10.0, zeta: float = 1.0, beta: float = 10.0
-) -> NDArray[np.float32]:
-    """Returns A - ωL in Green, 101 - A - ωL - ζB in Yellow and Red, and 101 - A - ωL - ζB - βD in Blue, `[N]`.
-    A is α, L the lost packets, B a tenth of the steps between this action and the last, and D the queueing delay over
-    the budget.
+class acct(NativeReward):  # noqa: N801 - configurations call the reward by this name
+    """A - ωL in Green, 101 - A - ωL - ζB in Yellow and Red, and 101 - A - ωL - ζB - βD in Blue, `[N]`. A is α, L the
+    lost packets, B a tenth of the steps between this action and the last, and D the queueing delay over the budget.
     """
-    columns = [report.zone, report.alpha, report.previous_alpha, report.delay_ratio, report.lost_packets]
-    return _core.reward("acct", columns, [omega, zeta, beta], spec.actions)
+
+    def __init__(self, omega: float = 10.0, zeta: float = 1.0, beta: float = 10.0) -> None:
+        columns = ("zone", "alpha", "previous_alpha", "delay_ratio", "lost_packets")
+        super().__init__("acct", columns, (omega, zeta, beta))

@@ -5,16 +5,11 @@ Throughput is in packets/s of 1500 bytes, latency in s, and loss the lost share 
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ccarena import _core
-from ccarena.envs.rewards import Columns
+from ccarena.envs.native_reward import NativeReward
 
 
-def aurora(
-    report: Columns, throughput: float = 10.0, latency: float = 1000.0, loss: float = 2000.0
-) -> NDArray[np.float32]:
-    """Returns `throughput` × packets/s - `latency` × mean RTT in s - `loss` × lost share of packets, `[N]`."""
-    columns = [report.throughput_mbps, report.rtt_ms, report.loss_ratio]
-    return _core.reward("aurora", columns, [throughput, latency, loss])
+class aurora(NativeReward):  # noqa: N801 - configurations call the reward by this name
+    """`throughput` × packets/s - `latency` × mean RTT in s - `loss` × lost share of packets, `[N]`."""
+
+    def __init__(self, throughput: float = 10.0, latency: float = 1000.0, loss: float = 2000.0) -> None:
+        super().__init__("aurora", ("throughput_mbps", "rtt_ms", "loss_ratio"), (throughput, latency, loss))

@@ -3,7 +3,7 @@
 | in `ccarena/NAME/` | what it is |
 |---|---|
 | `spec.json` | the spec, docs/learned.md |
-| `rewards.py` | optional: a reward of its own, the function NAME |
+| `rewards.py` | optional: a reward of its own, the function or class NAME |
 | `policies/` | optional: trained policies, each `POLICY.safetensors` with its card, `POLICY.md` |
 
 Its configurations are in `ccarena/configs`, one of them called NAME.
@@ -46,7 +46,7 @@ class LearnedScheme:
 
     @property
     def reward(self) -> str | None:
-        """`MODULE:FUNCTION` of its own reward, if it has one."""
+        """`MODULE:NAME` of its own reward, if it has one."""
         has_one = (self.folder / REWARDS).is_file()
         return f"{ccarena.__name__}.{self.name}.rewards:{self.name}" if has_one else None
 

@@ -22,9 +22,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ccarena import _core
 from ccarena.configs.schema import RewardConfig
 from ccarena.configs.userfile import bind, find, is_own
 from ccarena.core.learned_schemes import learned_schemes
+from ccarena.envs.native_reward import NativeReward
 from ccarena.errors import ConfigError, did_you_mean
 from ccarena.policies.spec import Spec
 
@@ -55,8 +57,12 @@ class Columns(Mapping[str, NDArray[Any]]):
         self._table, self._index, self._what, self._key = table, index, what, key
 
     def __getitem__(self, name: str) -> NDArray[Any]:
+        return self._table[:, self.number(name)]
+
+    def number(self, name: str) -> int:
+        """Returns the number of a column. Raises ConfigError if there is none of this name."""
         try:
-            return self._table[:, self._index[name]]
+            return self._index[name]
         except KeyError:
             raise ConfigError(
                 f'{self._key}: there is no column "{name}" in {self._what}{did_you_mean(name, self._index)}'
@@ -79,16 +85,24 @@ class Reward:
 
     def __init__(self, reward: RewardConfig | Callable[..., ArrayLike], spec: Spec) -> None:
         self._spec = spec
+        self._call: Callable[..., ArrayLike] | NativeReward
         if isinstance(reward, RewardConfig):
             self._name = reward.name
             self._call, self._coefficients = _with_coefficients(_named(reward.name), reward)
         else:
             self._name = getattr(reward, "__name__", type(reward).__name__)
             self._call, self._coefficients = reward, {}
-        takes = _parameters(self._call)
-        self._given = [name for name in GIVEN if name in takes]
         self._report = {name: column for column, name in enumerate(spec.report)}
         self._privileged = {name: column for column, name in enumerate(spec.privileged)}
+        self._given: list[str] = []
+        self._native: _core.Reward | None = None
+        if isinstance(self._call, NativeReward):
+            reports, privileged = self._columns(*self._empty())
+            self._native = self._call.of(spec, reports.number, privileged.number)
+            self._given = ["report", *(["privileged"] if self._call.needs_privileged else [])]
+        else:
+            takes = _parameters(self._call)
+            self._given = [name for name in GIVEN if name in takes]
         self._check()
 
     @property
@@ -103,13 +117,23 @@ class Reward:
 
         Raises ConfigError if the user's own answers another shape or a value that is not finite.
         """
+        if self.needs_privileged and privileged is None:
+            raise ConfigError(
+                f"reward = {self._name}: it takes `privileged`, which only the simulator knows; on the kernel give "
+                "another reward"
+            )
+        if self._native is not None:
+            out, finite = self._native(reports, privileged)
+            return out if finite else self._finite(out, reports)
         out = np.asarray(self._answer(reports, privileged))
         if out.shape != (len(reports),) or out.dtype.kind not in "fiub":
             raise ConfigError(
                 f"reward = {self._name}: it answered {out.dtype} of shape {out.shape}; expected {len(reports)} "
                 "numbers, one per row of the columns that it is given"
             )
-        out = out.astype(np.float32, copy=False)
+        return self._finite(out.astype(np.float32, copy=False), reports)
+
+    def _finite(self, out: NDArray[np.float32], reports: NDArray[np.float32]) -> NDArray[np.float32]:
         if not np.isfinite(out).all():
             row = int(np.flatnonzero(~np.isfinite(out))[0])
             seen = dict(zip(self._spec.report, reports[row].tolist(), strict=True))
@@ -120,29 +144,29 @@ class Reward:
         return out
 
     def _answer(self, reports: NDArray[np.float32], privileged: NDArray[np.float32] | None) -> ArrayLike:
-        given: dict[str, Any] = {}
-        for name in self._given:
-            if name == "report":
-                given[name] = Columns(reports, self._report, f"the report of {self._spec.name}")
-            elif name == "spec":
-                given[name] = self._spec
-            elif privileged is None:
-                raise ConfigError(
-                    f"reward = {self._name}: it takes `privileged`, which only the simulator knows; on the kernel give "
-                    "another reward"
-                )
-            else:
-                given[name] = Columns(privileged, self._privileged, "the simulator's privileged state")
-        return self._call(**given, **self._coefficients)
+        assert not isinstance(self._call, NativeReward), "which is asked in one call"
+        given: dict[str, Any] = dict(zip(GIVEN, (*self._columns(reports, privileged), self._spec), strict=True))
+        return self._call(**{name: given[name] for name in self._given}, **self._coefficients)
+
+    def _columns(self, reports: NDArray[np.float32], privileged: NDArray[np.float32] | None) -> tuple[Columns, Columns]:
+        known = np.empty((len(reports), 0), np.float32) if privileged is None else privileged
+        return (
+            Columns(reports, self._report, f"the report of {self._spec.name}"),
+            Columns(known, self._privileged, "the simulator's privileged state"),
+        )
+
+    def _empty(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        return (
+            np.zeros((PROBES, len(self._spec.report)), np.float32),
+            np.zeros((PROBES, len(self._spec.privileged)), np.float32),
+        )
 
     def _check(self) -> None:
         """Calls the reward once with empty intervals, so that unknown names are found before training."""
         if not self._given:
             raise ConfigError(f"reward = {self._name}: it takes none of {', '.join(GIVEN)}; expected `report` at least")
-        reports = np.zeros((PROBES, len(self._spec.report)), np.float32)
-        privileged = np.zeros((PROBES, len(self._spec.privileged)), np.float32)
         try:
-            self(reports, privileged)
+            self(*self._empty())
         except ConfigError:
             raise
         except Exception as error:
@@ -172,7 +196,9 @@ def _named(name: str) -> Callable[..., Any]:
     return getattr(import_module(module), attribute)
 
 
-def _with_coefficients(found: Callable[..., Any], config: RewardConfig) -> tuple[Callable[..., Any], dict[str, Any]]:
+def _with_coefficients(
+    found: Callable[..., Any], config: RewardConfig
+) -> tuple[Callable[..., Any] | NativeReward, dict[str, Any]]:
     """Returns the callable and its coefficients: an object of a class has them already."""
     bound = bind(found, config.arguments, "reward", config.name, GIVEN)
     if not inspect.isclass(found):

@@ -12,18 +12,16 @@ thr_max and RTT_min the extremes of the flow so far. The slides do not give ε: 
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ccarena import _core
-from ccarena.envs.rewards import Columns
+from ccarena.envs.native_reward import NativeReward
 
 
-def hyvar(report: Columns, epsilon: float = 5.0, lately: float = 0.0, inference_ms: float = 0.0) -> NDArray[np.float32]:
-    """Returns ((thr - ε loss) / RTT) / (thr_max / RTT_min) - inference_ms / interval, `[N]`; 0 before anything arrives.
+class hyvar(NativeReward):  # noqa: N801 - configurations call the reward by this name
+    """((thr - ε loss) / RTT) / (thr_max / RTT_min) - inference_ms / interval, `[N]`; 0 before anything arrives.
     thr and loss are rates, RTT is the mean, and thr_max the flow's highest throughput, with `lately` = 1 of the last 10
     to 15 s.
     """
-    highest = report.throughput_lately_mbps if lately >= 0.5 else report.throughput_max_mbps
-    times = [report.rtt_ms, report.rtt_min_ms, report.interval_ms]
-    return _core.reward("hyvar", [report.throughput_mbps, report.loss_mbps, highest, *times], [epsilon, inference_ms])
+
+    def __init__(self, epsilon: float = 5.0, lately: float = 0.0, inference_ms: float = 0.0) -> None:
+        highest = "throughput_lately_mbps" if lately >= 0.5 else "throughput_max_mbps"
+        columns = ("throughput_mbps", "loss_mbps", highest, "rtt_ms", "rtt_min_ms", "interval_ms")
+        super().__init__("hyvar", columns, (epsilon, inference_ms))

@@ -8,14 +8,12 @@ The reward of a round trip is the product of two numbers, each 1 at best:
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ccarena import _core
-from ccarena.envs.rewards import Columns
+from ccarena.envs.native_reward import NativeReward
 
 
-def l4s(report: Columns, privileged: Columns, delay_ms: float = 10.0) -> NDArray[np.float32]:
-    """Returns (min(rate, share) / max(rate, share)) D / (D + queueing delay), `[N]`, with D = `delay_ms`."""
-    columns = [privileged.own_mbps, privileged.fair_share_mbps, report.queueing_delay_ms]
-    return _core.reward("l4s", columns, [delay_ms])
+class l4s(NativeReward):  # noqa: N801 - configurations call the reward by this name
+    """(min(rate, share) / max(rate, share)) D / (D + queueing delay), `[N]`, with D = `delay_ms`."""
+
+    def __init__(self, delay_ms: float = 10.0) -> None:
+        columns = ("privileged.own_mbps", "privileged.fair_share_mbps", "queueing_delay_ms")
+        super().__init__("l4s", columns, (delay_ms,))
