@@ -52,7 +52,6 @@ def attach(
     *,
     option: Path | None = None,
     weighted: bool = True,
-    pilot: float | None = None,
     unrestricted: bool = False,
     deadline_ms: float | None = None,
     sockets_per_user: int | None = None,
@@ -63,7 +62,6 @@ def attach(
     Arguments:
         option: sockets of this cgroup (its folder) write and answer ACCT's TCP option.
         weighted: attach the weighted ones too.
-        pilot: attach the scheme `pilot` with this preference, from 0 (throughput) to 1 (delay), too (None: do not).
         unrestricted: every user may choose them, not only those with CAP_NET_ADMIN.
         deadline_ms: a socket whose daemon has not answered for this time is CUBIC until it does (None: 200 ms or four
         of its intervals).
@@ -75,7 +73,6 @@ def attach(
     """
     words = [] if option is None else ["--option", str(option)]
     words += [] if weighted else ["--no-wcc"]
-    words += [] if pilot is None else ["--pilot", repr(float(pilot))]
     words += ["--unrestricted"] if unrestricted else []
     words += [] if deadline_ms is None else ["--deadline-ms", repr(float(deadline_ms))]
     words += [] if sockets_per_user is None else ["--sockets-per-user", str(sockets_per_user)]
@@ -105,7 +102,6 @@ def attached(
     *,
     option: Path | None = None,
     weighted: bool = True,
-    pilot: float | None = None,
     unrestricted: bool = False,
     deadline_ms: float | None = None,
     sockets_per_user: int | None = None,
@@ -115,7 +111,6 @@ def attached(
     found = attach(
         option=option,
         weighted=weighted,
-        pilot=pilot,
         unrestricted=unrestricted,
         deadline_ms=deadline_ms,
         sockets_per_user=sockets_per_user,

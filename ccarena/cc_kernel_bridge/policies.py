@@ -1,4 +1,4 @@
-"""Policies that run in the kernel: load one as a congestion control, choose which connections it gets, replace it, go
+"""Policies that run in the kernel, and the scheme `pilot`: load one as a congestion control, choose which connections it gets, replace it, go
 back to the one before, read its counters, unload it.
 
 loaded = load("hyvar")
@@ -18,8 +18,10 @@ from ccarena.cc_kernel_bridge.bridge import ask
 from ccarena.errors import RunnerError
 from ccarena.operation.loaded import Loaded, read_loaded
 
-__all__ = ["MAGIC", "canary", "image", "load", "policy_file", "records", "rollback", "stats", "unload"]
+__all__ = ["MAGIC", "PILOT", "canary", "image", "load", "policy_file", "records", "rollback", "stats", "unload"]
 
+PILOT = "pilot"
+"""The scheme that the kernel runs by its law, without a policy. A file or run of this name is given with its folder."""
 MAGIC = b"CCCAIMA\0"
 """First bytes of an image from `ccarena export --to kernel`."""
 
@@ -52,8 +54,9 @@ def load(
     shadow: bool = False,
     guard: int | None = None,
 ) -> Loaded:
-    """Makes `policy` (an artifact, a run, a shipped policy or an image) the congestion control `name` (default: the
-    scheme's).
+    """Makes `policy` (an artifact, a run, a shipped policy, an image or "pilot") the congestion control `name`.
+
+    The default of `name` is the scheme's.
 
     If a policy of the same scheme is loaded under that name, it is replaced, and open sockets follow at the end of
     their next period.
@@ -62,15 +65,15 @@ def load(
         unrestricted: every user may choose it.
         option: sockets of this cgroup write and answer ACCT's TCP option.
         desired_mbps: the rate that they ask for (None: 10,000).
-        params: run-time parameters of the spec.
+        params: run-time parameters of the spec, or parameters of `pilot`.
         shadow: the policy decides, and CUBIC acts.
         guard: decisions in a row, outside the box of the policy's guard or the range in training, after which CUBIC
-            takes a connection over (None: 32, or what is in force for a loaded name; 0: never).
+            takes a connection over (None: 32, or what is in force for a loaded name; 0: never). `pilot` has none.
 
     Raises PolicyError for a file that is no policy. Raises MachineError: no root, a kernel that cannot, a spec that
     cannot run in the kernel, or a policy of another scheme. The loaded policy then stays.
     """
-    words = [str(policy_file(policy)), "--label", policy]
+    words = [PILOT] if policy == PILOT else [str(policy_file(policy)), "--label", policy]
     words += [] if name is None else ["--as", name]
     words += ["--unrestricted"] if unrestricted else []
     words += [] if option is None else ["--option", str(option)]

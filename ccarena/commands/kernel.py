@@ -36,12 +36,6 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     )
     attach.add_argument("--no-wcc", action="store_true", help="without wcc-ai, wcc-md, multcp and ewtcp")
     attach.add_argument(
-        "--pilot",
-        type=float,
-        metavar="PREFERENCE",
-        help="with the scheme pilot, which runs in the kernel, at this preference from 0 to 1 (without)",
-    )
-    attach.add_argument(
         "--deadline-ms",
         type=float,
         metavar="MS",
@@ -59,12 +53,12 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
     )
 
     load = commands.add_parser(
-        "load", help="load a policy as a congestion control in the kernel, until unload or detach (root)"
+        "load", help="load a policy, or pilot, as a congestion control in the kernel, until unload or detach (root)"
     )
     load.add_argument(
         "policy",
         metavar="POLICY",
-        help="a policy file, a run, a shipped policy's name, or an image of `ccarena export`",
+        help="a policy file, a run, a shipped policy's name, an image of `ccarena export`, or the scheme pilot",
     )
     load.add_argument(
         "--as",
@@ -79,7 +73,9 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "--option", type=Path, metavar="CGROUP", help="sockets of this cgroup write and answer ACCT's TCP option (off)"
     )
     load.add_argument("--desired-mbps", type=float, metavar="R", help="rate that ACCT asks routers for (10000)")
-    load.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="a run-time parameter")
+    load.add_argument(
+        "--param", action="append", default=[], metavar="NAME=VALUE", help="a run-time parameter, or one of pilot"
+    )
 
     load.add_argument("--shadow", action="store_true", help="the policy decides, and CUBIC acts: `stats` compares them")
     load.add_argument(
@@ -127,7 +123,6 @@ def run(args: argparse.Namespace) -> int:
             bridge.attach(
                 option=args.option,
                 weighted=not args.no_wcc,
-                pilot=args.pilot,
                 unrestricted=args.unrestricted,
                 deadline_ms=args.deadline_ms,
                 sockets_per_user=args.sockets_per_user,

@@ -69,8 +69,6 @@ def test_what_is_attached_is_told(program: Program, capsys: pytest.CaptureFixtur
         == 0
     )
     assert heard.read_text() == "attach --option /sys/x --no-wcc --unrestricted --sockets-per-user 9\n"
-    assert cli.main(["kernel", "attach", "--pilot", "1"]) == 0
-    assert heard.read_text() == "attach --pilot 1.0\n"
     out = capsys.readouterr().out
     assert "ccarena, wcc_ai" in out and "option: on" in out
     with bridge.attached() as inside:

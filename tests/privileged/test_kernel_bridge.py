@@ -36,8 +36,8 @@ def chosen(sock: socket.socket, name: str) -> str:
 def test_sockets_take_the_names_and_detaching_restores_the_machine() -> None:
     before, mounts = available(), Path("/proc/mounts").read_text()
     default = (SYSCTL / "tcp_congestion_control").read_text()
-    with bridge.attached(pilot=1.0) as status:
-        assert {"ccarena", "wcc_ai", "wcc_md", "multcp", "ewtcp", "pilot"} == set(status.names)
+    with bridge.attached() as status:
+        assert {"ccarena", "wcc_ai", "wcc_md", "multcp", "ewtcp"} == set(status.names)
         assert set(status.names) <= available() and not status.option
         assert bridge.status() is not None, "it outlives the command"
         for name in status.names:

@@ -10,7 +10,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from http.server import HTTPServer
@@ -266,17 +266,16 @@ while True:
 """
 
 
-def test_a_policy_by_rate_leaves_cubic_a_window_of_its_rate(tmp_path: Path) -> None:
-    """6 Mbit/s over 40 ms are 21 segments; the policy's own window allows 20 times as many in flight."""
-    act = {"kind": "rate", "bounds": [6, 6.01]}
-    policies.load(always(tmp_path, "fast", act, {"kind": "none", "window_rtts": 20}, 6.0), NAME, guard=0)
-    (tmp_path / "link").write_text("1\n" * 10)  # 120 Mbit/s
-    log = tmp_path / "up.log"
+@contextmanager
+def over_link(folder: Path, rate: str) -> Iterator[Callable[[float], None]]:
+    """A transfer under NAME over 40 ms and a link of the trace `rate`; the value receives for some seconds."""
+    (folder / "link").write_text(rate)
+    log = folder / "up.log"
     shells = [str(find(EMULATOR)), "delay", "20", str(find(EMULATOR)), "link", "link", "link", f"--uplink-log={log}"]
     with socket.create_server(("0.0.0.0", 0)) as server:
         server.settimeout(10)
         command = [*shells, "--", sys.executable, "-c", SENDER, str(server.getsockname()[1]), NAME]
-        sender = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL)
+        sender = subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL)
         try:
             receiver, _ = server.accept()
             receiver.settimeout(10)
@@ -286,20 +285,93 @@ def test_a_policy_by_rate_leaves_cubic_a_window_of_its_rate(tmp_path: Path) -> N
                 while time.monotonic() < until:
                     receiver.recv(1 << 16)
 
-            receive(1.5)
-            (before,) = (each for each in living().values() if each.decisions)
-            policies.canary(NAME, 0)
-            receive(0.4)
-            after = living()[before.local]
+            yield receive
         finally:
             sender.terminate()
             sender.wait(10)
             receiver.close()
+
+
+def test_a_policy_by_rate_leaves_cubic_a_window_of_its_rate(tmp_path: Path) -> None:
+    """6 Mbit/s over 40 ms are 21 segments; the policy's own window allows 20 times as many in flight."""
+    act = {"kind": "rate", "bounds": [6, 6.01]}
+    policies.load(always(tmp_path, "fast", act, {"kind": "none", "window_rtts": 20}, 6.0), NAME, guard=0)
+    with over_link(tmp_path, "1\n" * 10) as receive:  # 120 Mbit/s
+        receive(1.5)
+        (before,) = (each for each in living().values() if each.decisions)
+        policies.canary(NAME, 0)
+        receive(0.4)
+        after = living()[before.local]
+    log = tmp_path / "up.log"
     assert before.role == "policy" and before.window_packets > 300 and 5.5 < before.pacing_mbps < 6.5
     assert after.role == "control" and after.window_packets < 60
     arrivals = [int(line.split()[0]) for line in log.read_text().splitlines() if line[:1].isdigit() and " + " in line]
     burst = max(sum(1 for each in arrivals if at <= each < at + 5) for at in range(max(arrivals)))
     assert burst <= 40, "packets that leave within 5 ms: about those of an RTT at the most"
+
+
+def test_pilot_is_operated_as_a_policy_is(capsys: pytest.CaptureFixture[str]) -> None:
+    first = policies.load("pilot", NAME, shadow=True)
+    assert (first.scheme, first.policy, first.guard, first.traffic) == ("pilot", "pilot", 0, "shadow")
+    with pairs(16) as made:
+
+        def send() -> None:
+            for _ in range(4):
+                for pair in made:
+                    pair.send(64)
+                time.sleep(0.012)  # longer than a period of the law
+
+        send()
+        shadows = living().values()
+        assert {each.role for each in shadows} == {"shadow"}
+        assert all(each.decisions >= (each.compared or 0) > 0 and each.policy_mbps for each in shadows)
+        policies.canary(NAME, 0.5)
+        send()
+        found = living()
+        chosen = {local for local, each in found.items() if each.role == "policy"}
+        assert {each.role for each in found.values()} == {"policy", "control"} and 2 <= len(chosen) <= 14
+        assert all((each.decisions > 0) == (each.local in chosen) for each in found.values())
+        second = policies.load("pilot", NAME, params={"preference": 1})
+        assert (second.policy, second.before) == ("pilot@preference=1", first.sha256)
+        assert second.sha256 != first.sha256 and second.traffic == "50 % of connections"
+        send()
+        assert {each.generation for each in living().values()} == {2}
+        assert cli.main(["kernel", "rollback", NAME]) == 0
+        assert f"policy pilot ({first.sha256[:12]}) is in force again" in capsys.readouterr().out
+        send()
+        assert {each.generation for each in living().values()} == {3}
+        (stats,) = policies.stats(NAME)
+        assert (stats.before, stats.handed_back, stats.sockets) == (second.sha256, 0, 16)
+        assert stats.decisions > 0 and stats.ns_per_decision and stats.agreement is not None
+        with pytest.raises(MachineError, match="pilot has no guard"):
+            policies.canary(NAME, 1, guard=5)
+        assert policies.stats(NAME)[0].traffic == "50 % of connections"
+    assert {each.ended for each in connections(NAME)} == {"moved", "replaced", "closed"}
+    compared = report(NAME, connections(NAME), 3)
+    assert (compared.policy, compared.control) == (len(chosen), 16 - len(chosen))
+    assert cli.main(["kernel", "status"]) == 0
+    assert f"policy pilot, number 3, {first.sha256[:12]}; 50 % of connections" in capsys.readouterr().out
+    assert cli.main(["kernel", "stats", NAME, "--prometheus"]) == 0
+    assert f'policy="pilot",sha256="{first.sha256}"' in capsys.readouterr().out
+
+
+def test_pilot_acts_in_its_role_alone(tmp_path: Path) -> None:
+    """Over 12 Mbit/s with an endless buffer, CUBIC lets the queue grow, and pilot lets it drain."""
+    policies.load("pilot", NAME, params={"preference": 1}, shadow=True)
+    with over_link(tmp_path, "1\n") as receive:
+        receive(2)
+        (shadow,) = (each for each in living().values() if each.decisions)
+        policies.canary(NAME, 1)
+        receive(3)
+        pilot = living()[shadow.local]
+        policies.canary(NAME, 0)
+        receive(3)
+        cubic = living()[shadow.local]
+    assert (shadow.role, pilot.role, cubic.role) == ("shadow", "policy", "control")
+    assert shadow.policy_mbps and shadow.running_mbps and shadow.policy_mbps < shadow.running_mbps / 2
+    assert shadow.srtt_ms > 2 * pilot.srtt_ms and pilot.srtt_ms < 90, "it acted"
+    assert cubic.window_packets > pilot.window_packets
+    assert cubic.srtt_ms > pilot.srtt_ms
 
 
 def test_records_of_cubic_end_with_the_policy_beside_them_too() -> None:
@@ -383,6 +455,10 @@ REFUSED = {
     "connections absent": 'no policy is loaded as "absent"',
     "report ../operated": 'no policy is loaded as "../operated"',
     "load acct --guard -1": "--guard: got -1; expected a whole number",
+    "load pilot --guard 3": "guard 3: pilot has no guard",
+    "load pilot --param preference=2": "preference",
+    "load pilot --desired-mbps 7": "load pilot --desired-mbps: pilot has neither",
+    "load pilot --as operated": 'runs a policy of scheme "acct", and this one is for "pilot"',
     "stats --listen 9100": "--listen 9100: expected ADDRESS:PORT",
     "connections operated --follow 0": "--follow 0: expected 0.01 to 3600 seconds",
 }

@@ -150,6 +150,11 @@ pub enum KernelError {
         "{0} has had one policy since it was loaded; expected a policy before it, which a second `load` would leave"
     )]
     NothingBefore(String),
+    /// A guard for `pilot`.
+    #[error(
+        "guard {0}: pilot has no guard, as its law was not trained and observes nothing that could be outside of a range; leave --guard out, or give 0, and compare it by `canary` and `report`"
+    )]
+    NoGuard(u32),
     /// A share that is none.
     #[error("share {0}; expected a number from 0 to 1: the part of connections that gets the policy")]
     Share(f64),

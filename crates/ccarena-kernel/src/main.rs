@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ccarena_cc::{PolicySpec, Rate, Spec, bounded};
-use ccarena_kernel::pilot::Numbers;
 use ccarena_kernel::run::{self, RunError};
 use ccarena_kernel::serve::Service;
 use ccarena_kernel::{Key, Options, TcpOption, attach, checks};
@@ -23,12 +22,12 @@ Linux TCP under ccarena's congestion controls.
 
 usage: ccarena-kernel run
        ccarena-kernel attach [--unrestricted] [--option CGROUP] [--no-wcc] [--deadline-ms MS]
-                             [--pilot PREFERENCE] [--sockets-per-user N] [--changes-per-s N]
+                             [--sockets-per-user N] [--changes-per-s N]
        ccarena-kernel status | detach
        ccarena-kernel weight WEIGHT|none [--mark N | --cgroup INODE | --cookie N]
        ccarena-kernel daemon --scheme NAME|FILE.json | --policy FILE [--action A] [--param NAME=VALUE]...
                              [--weight W] [--desired-mbps R]
-       ccarena-kernel load POLICY [--as NAME] [--unrestricted] [--option CGROUP] [--desired-mbps R]
+       ccarena-kernel load POLICY|pilot [--as NAME] [--unrestricted] [--option CGROUP] [--desired-mbps R]
                            [--param NAME=VALUE]... [--label TEXT] [--shadow] [--guard N]
        ccarena-kernel canary NAME --share S [--cgroup DIR] [--to PREFIX] [--guard N]
        ccarena-kernel rollback NAME | connections NAME [--after RECORD]
@@ -38,8 +37,7 @@ usage: ccarena-kernel run
 run      runs a scenario: request and actions on standard input, frames on standard output;
          the end of the input ends the run
 attach   gives the whole machine the congestion controls ccarena (driven by a bridge daemon, else CUBIC),
-         wcc-ai, wcc-md, multcp and ewtcp, and with --pilot the scheme pilot with this preference (0 to 1), until
-         detach: for those with CAP_NET_ADMIN, or with --unrestricted
+         wcc-ai, wcc-md, multcp and ewtcp, until detach: for those with CAP_NET_ADMIN, or with --unrestricted
          for every user; with --option sockets of the cgroup CGROUP write and answer ACCT's TCP option; of a user's
          sockets at most N are driven, and at most N per second are told that open or close (0: no bound)
 status   what is attached, as JSON
@@ -47,8 +45,8 @@ detach   takes everything back, net.ipv4.tcp_congestion_control where it names o
 weight   sets or takes back the weight of attached sockets of the weighted congestion controls: by mark,
          cgroup (its inode) or socket cookie, else of all that have none
 daemon   the bridge daemon: drives the sockets that have chosen ccarena, until SIGINT or SIGTERM; there is one
-load     makes a policy (an artifact, or an image that `ccarena export --to kernel` wrote) a congestion control NAME
-         in the kernel, until unload or detach; where NAME is loaded, its sockets follow the new policy; with --shadow
+load     makes a policy (an artifact, or an image that `ccarena export --to kernel` wrote), or the scheme pilot with
+         its parameters, a congestion control NAME in the kernel, until unload or detach; where NAME is loaded, its sockets follow the new policy; with --shadow
          it decides, and CUBIC acts; after N decisions in a row outside the guard's box or the range of training (32;
          0: never) CUBIC takes a connection over
 canary   gives the policy S of the connections, by hash: of those made in the cgroup DIR, of those to PREFIX; CUBIC
@@ -160,11 +158,6 @@ fn attach_all(words: &[&str]) -> Done {
             "--sockets-per-user" => options.sockets_per_user = count(word, &mut rest)?,
             "--changes-per-s" => options.changes_per_s = count(word, &mut rest)?,
             "--no-wcc" => options.wcc = false,
-            "--pilot" => {
-                let given = [("preference".to_owned(), number(word, &mut rest)?)].into();
-                let refused = |e| Failure::Usage(format!("attach --pilot: {e}"));
-                options.pilot = Some(Numbers::new(&given).map_err(refused)?);
-            }
             "--deadline-ms" => options.deadline = Duration::from_secs_f64(number(word, &mut rest)? / 1e3),
             other => return Err(Failure::Usage(format!("attach: unknown option {other}"))),
         }

@@ -11,7 +11,6 @@ use crate::checks;
 use crate::error::KernelError;
 use crate::intf::{ABI, Config, Plain};
 use crate::maps::{Maps, WccMaps, locked, map_error};
-use crate::pilot::Numbers;
 use crate::tcp_option::TcpOption;
 
 /// Options of loading.
@@ -25,8 +24,6 @@ pub struct Options {
     pub option: TcpOption,
     /// The weighted congestion controls too: `wcc-ai`, `wcc-md`, `multcp`, `ewtcp`.
     pub wcc: bool,
-    /// `pilot` with these numbers too.
-    pub pilot: Option<Numbers>,
     /// Size of the ring buffer in bytes, a power of two of at least a page.
     pub ring_bytes: u32,
     /// Sockets that can be answered at once.
@@ -49,7 +46,6 @@ impl Default for Options {
             deadline: Duration::from_millis(200),
             option: TcpOption::Off,
             wcc: true,
-            pilot: None,
             ring_bytes: 1 << 22,
             sockets: 1 << 16,
             sockets_per_user: 1 << 14,
@@ -61,7 +57,6 @@ impl Default for Options {
 
 /// One object file each, as `build.rs` compiled it.
 const BRIDGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bridge.bpf.o"));
-const PILOT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/pilot.bpf.o"));
 const WCC: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/wcc.bpf.o"));
 
 /// Scheme; its struct_ops map in the object, which is its plain name too, as the kernel takes no dash in one; and what a
@@ -74,8 +69,6 @@ const WEIGHTED: [(&str, &str, &str); 4] = [
 ];
 const BRIDGE_NAME: &str = "ccarena";
 const BRIDGE_PRIVATE: &str = "cca.br.";
-const PILOT_NAME: &str = "pilot";
-const PILOT_PRIVATE: &str = "cca.pl.";
 
 /// TCP_CA_NAME_MAX with its terminating zero, of what `bpf_obj_name_cpy` lets pass.
 pub(crate) fn is_name(name: &str) -> bool {
@@ -87,14 +80,13 @@ pub(crate) fn is_name(name: &str) -> bool {
 pub(crate) struct Names {
     bridge: String,
     weighted: [String; 4],
-    pilot: String,
 }
 
 impl Names {
     /// Plain names, for the whole machine.
     pub(crate) fn system() -> Self {
         let weighted = WEIGHTED.map(|(_, plain, _)| plain.into());
-        Self { bridge: BRIDGE_NAME.into(), weighted, pilot: PILOT_NAME.into() }
+        Self { bridge: BRIDGE_NAME.into(), weighted }
     }
 
     /// Names that end in `suffix`.
@@ -102,14 +94,13 @@ impl Names {
         let names = Self {
             bridge: format!("{BRIDGE_PRIVATE}{suffix}"),
             weighted: WEIGHTED.map(|(.., prefix)| format!("{prefix}{suffix}")),
-            pilot: format!("{PILOT_PRIVATE}{suffix}"),
         };
         let refused = names.all().find(|name| !is_name(name)).cloned();
         refused.map_or(Ok(names), |name| Err(KernelError::Name(name)))
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = &String> {
-        std::iter::once(&self.bridge).chain(&self.weighted).chain([&self.pilot])
+        std::iter::once(&self.bridge).chain(&self.weighted)
     }
 
     pub(crate) fn of(&self, scheme: &str) -> &str {
@@ -143,9 +134,6 @@ pub(crate) fn load(options: &Options, names: &Names) -> Result<(Maps, Vec<(Strin
     } else {
         None
     };
-    if let Some(numbers) = &options.pilot {
-        links.push(attach_pilot(numbers, &names.pilot, options.unrestricted)?);
-    }
     let maps = Maps {
         events: handle(&bridge, "events")?,
         answers: handle(&bridge, "answers")?,
@@ -190,14 +178,6 @@ fn load_wcc(options: &Options, names: &Names) -> Result<Object, KernelError> {
         set_initial(&mut open, "wcc", map, &named(options.unrestricted, name))?;
     }
     finish("wcc", open)
-}
-
-/// Makes `pilot` with these numbers the congestion control `name`, as long as the link lives.
-pub(crate) fn attach_pilot(numbers: &Numbers, name: &str, unrestricted: bool) -> Result<(String, Link), KernelError> {
-    let mut open = open(PILOT_NAME, PILOT)?;
-    set_initial(&mut open, PILOT_NAME, ".rodata.numbers", &numbers.0)?;
-    set_initial(&mut open, PILOT_NAME, PILOT_NAME, &named(unrestricted, name))?;
-    attach_struct_ops(&mut finish(PILOT_NAME, open)?, PILOT_NAME, name)
 }
 
 /// A name as the kernel has it; what is too long for one is none.

@@ -1,8 +1,9 @@
-//! Policies in the kernel: each a congestion control of its own, pinned, whose policy is a map. Another map can replace it
-//! while sockets live.
+//! Policies in the kernel, and the scheme `pilot`: each a congestion control of its own, pinned, whose policy or numbers are
+//! in a map. Others can replace them while sockets live.
 //!
 //! They live in a BPF file system at [`PINS`], a folder each; unloading removes it with everything in it.
 
+mod controller;
 pub mod operation;
 mod private;
 mod program;
@@ -13,10 +14,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ccarena_cc::policy::kernel::{self, About};
+use ccarena_cc::operation::GUARD;
+use ccarena_cc::policy::kernel::About;
 use ccarena_link::clock;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 
+pub use self::controller::Controller;
+use self::controller::Kind;
 pub use self::operation::{Connection, Operation};
 pub use self::private::Private;
 use self::program::Program;
@@ -27,6 +31,7 @@ use crate::error::KernelError;
 use crate::intf::ABI;
 use crate::maps::{Maps, map_error};
 use crate::objects::{self, is_name};
+use crate::pilot::Numbers;
 use crate::pins::{changing, file, is_mounted, mount, unmount};
 use crate::tcp_option::TcpOption;
 
@@ -34,7 +39,6 @@ use crate::tcp_option::TcpOption;
 pub const PINS: &str = "/run/ccarena/policies";
 /// Name of the link in a policy's folder. It is pinned last, so that a folder without one was left by a killed loader.
 const LINK: &str = "link";
-const IMAGES: &str = "images";
 const STATISTICS: &str = "statistics";
 const CONFIG: &str = "config";
 const OPTION: &str = "option";
@@ -42,7 +46,7 @@ const OPERATION: &str = "operation";
 const ENDED: &str = "ended";
 const COUNTS: &str = "counts";
 const CONNECTIONS: &str = "connections";
-/// The image that the present one replaced.
+/// The controller that the present one replaced.
 const BEFORE: &str = "before";
 
 /// Longest wait of unloading for the kernel.
@@ -64,6 +68,11 @@ pub struct LoadOptions {
 }
 
 impl LoadOptions {
+    /// Checks that a guard has something to count.
+    fn check(&self, kind: Kind) -> Result<(), KernelError> {
+        no_guard_of_pilot(kind, self.guard.unwrap_or_default())
+    }
+
     fn set(&self, operation: &mut Operation) {
         operation.shadow = self.shadow.into();
         operation.guard = self.guard.unwrap_or(operation.guard);
@@ -75,7 +84,7 @@ impl LoadOptions {
 pub struct Loaded {
     /// Name for `TCP_CONGESTION` and `net.ipv4.tcp_congestion_control`.
     pub name: String,
-    /// Facts of the policy.
+    /// Facts of the controller in force.
     pub about: About,
     /// Flag that ACCT's TCP option is written and echoed.
     pub option: bool,
@@ -89,23 +98,29 @@ pub struct Loaded {
     pub stats: Stats,
 }
 
-/// Loads the policy of `image` ([`kernel::write`]) under a name. Where that name has a policy of the same scheme, it is
-/// replaced: sockets that live follow at the end of their next period.
+/// `pilot` observes nothing that could be outside of a range, so no decision of its law trips.
+fn no_guard_of_pilot(kind: Kind, guard: u32) -> Result<(), KernelError> {
+    if kind == Kind::Pilot && guard > 0 { Err(KernelError::NoGuard(guard)) } else { Ok(()) }
+}
+
+/// Loads a controller under a name. Where that name has one of the same scheme, it is replaced: sockets that live follow at
+/// the end of their next period.
 ///
 /// # Errors
-/// If the image is damaged, the name is another's, or this machine cannot run the program; what was loaded before goes on.
-pub fn load(image: &[u8], options: &LoadOptions) -> Result<Loaded, KernelError> {
-    let about = kernel::check(image)?;
+/// If the name is another's, the controller has no guard, or this machine cannot run the program; what was loaded before
+/// goes on.
+pub fn load(controller: &Controller, options: &LoadOptions) -> Result<Loaded, KernelError> {
     let name = &options.name;
     if name.is_empty() || !is_name(name) || name.starts_with('.') {
         return Err(KernelError::PolicyName(name.clone()));
     }
+    options.check(controller.kind)?;
     checks::require(&options.option)?;
     let _changing = changing()?;
     let pins = Path::new(PINS);
     let folder = pins.join(name);
     if is_mounted(pins)? && folder.join(LINK).exists() {
-        replace(&folder, image, &about, options)?;
+        replace(&folder, controller, options)?;
         return loaded(&folder);
     }
     if checks::congestion_controls().contains(name) {
@@ -114,7 +129,7 @@ pub fn load(image: &[u8], options: &LoadOptions) -> Result<Loaded, KernelError> 
     if !is_mounted(pins)? {
         mount(pins)?;
     }
-    let done = remove(&folder).and_then(|()| pin(&folder, image, options)).and_then(|()| loaded(&folder));
+    let done = remove(&folder).and_then(|()| pin(&folder, controller, options)).and_then(|()| loaded(&folder));
     if done.is_err() {
         remove(&folder)?;
         unmount_if_empty(pins)?;
@@ -122,15 +137,16 @@ pub fn load(image: &[u8], options: &LoadOptions) -> Result<Loaded, KernelError> 
     done
 }
 
-fn pin(folder: &Path, image: &[u8], options: &LoadOptions) -> Result<(), KernelError> {
-    let mut program = Program::load(image, &options.name, options.unrestricted, &options.option)?;
+fn pin(folder: &Path, controller: &Controller, options: &LoadOptions) -> Result<(), KernelError> {
+    let mut program = Program::load(controller, &options.name, options.unrestricted, &options.option)?;
     fs::create_dir(folder).map_err(file("create", folder))?;
-    let mut operation = Operation::default();
+    let guard = if controller.kind == Kind::Pilot { 0 } else { GUARD };
+    let mut operation = Operation { guard, ..Operation::default() };
     options.set(&mut operation);
     operation.write(&program.operation)?;
     for (name, map) in [
         (CONFIG, &mut program.config),
-        (IMAGES, &mut program.images),
+        (controller.kind.pin(), &mut program.controller),
         (STATISTICS, &mut program.statistics),
         (OPERATION, &mut program.operation),
         (ENDED, &mut program.ended),
@@ -146,19 +162,15 @@ fn pin(folder: &Path, image: &[u8], options: &LoadOptions) -> Result<(), KernelE
     Ok(())
 }
 
-fn replace(folder: &Path, image: &[u8], about: &About, options: &LoadOptions) -> Result<(), KernelError> {
-    let now = loaded(folder)?;
-    if now.about.scheme != about.scheme {
-        return Err(KernelError::OtherScheme {
-            name: options.name.clone(),
-            found: about.scheme.clone(),
-            expected: now.about.scheme,
-        });
+fn replace(folder: &Path, controller: &Controller, options: &LoadOptions) -> Result<(), KernelError> {
+    let (now, scheme) = (loaded(folder)?, controller.about().scheme);
+    if now.about.scheme != scheme || Kind::of(folder) != controller.kind {
+        return Err(KernelError::OtherScheme { name: options.name.clone(), found: scheme, expected: now.about.scheme });
     }
     if options.unrestricted || options.option != TcpOption::Off {
         return Err(KernelError::Fixed(options.name.clone()));
     }
-    let image = program::image_map(image, now.about.generation + 1)?;
+    let next = controller.clone().numbered(now.about.generation + 1);
     let settings = |operation: &mut Operation| {
         options.set(operation);
         Ok(())
@@ -167,23 +179,23 @@ fn replace(folder: &Path, image: &[u8], about: &About, options: &LoadOptions) ->
     if options.shadow {
         change(folder, settings)?;
     }
-    follow(folder, &image, settings)
+    follow(folder, &next, settings)
 }
 
-/// Makes the map `image` the policy, keeps the present one for [`rollback`], and puts `settings` in force.
+/// Puts the controller `next` in force, keeps the present one for [`rollback`], and puts `settings` in force.
 fn follow(
     folder: &Path,
-    image: &MapHandle,
+    next: &Controller,
     settings: impl FnOnce(&mut Operation) -> Result<(), KernelError>,
 ) -> Result<(), KernelError> {
-    let images = open(folder, IMAGES)?;
-    let mut present = program::inner(&images)?;
+    let map = open(folder, next.kind.pin())?;
+    let mut present = Controller::in_force(next.kind, &map)?.keep()?;
     // The present one is kept first: if this process is killed before `put`, a rollback changes nothing.
     let (kept, fresh) = (folder.join(BEFORE), folder.join("replaced"));
     remove_file(&fresh)?;
     present.pin(&fresh).map_err(|e| map_error("pin", "image", &e))?;
     fs::rename(&fresh, &kept).map_err(file("rename", &fresh))?;
-    program::put(&images, image)?;
+    next.put(&map)?;
     // A change of the operation makes all connections look for the new policy, those of CUBIC too.
     change(folder, settings)
 }
@@ -214,7 +226,10 @@ pub fn operate(name: &str, how: impl FnOnce(&mut Operation) -> Result<(), Kernel
     let _changing = changing()?;
     let folder = folder_of(name)?;
     loaded(&folder)?;
-    change(&folder, how)?;
+    change(&folder, |operation| {
+        how(operation)?;
+        no_guard_of_pilot(Kind::of(&folder), operation.guard)
+    })?;
     loaded(&folder)
 }
 
@@ -231,8 +246,8 @@ pub fn rollback(name: &str) -> Result<Loaded, KernelError> {
     if now.before.is_none() {
         return Err(KernelError::NothingBefore(name.into()));
     }
-    let image = program::image_in(&open(&folder, BEFORE)?)?;
-    follow(&folder, &program::image_map(&image, now.about.generation + 1)?, |_| Ok(()))?;
+    let before = Controller::kept(Kind::of(&folder), &open(&folder, BEFORE)?)?;
+    follow(&folder, &before.numbered(now.about.generation + 1), |_| Ok(()))?;
     loaded(&folder)
 }
 
@@ -312,6 +327,12 @@ pub(crate) fn unload_now(name: Option<&str>) -> Result<Vec<String>, KernelError>
     Ok(names)
 }
 
+/// Makes `pilot` with these numbers the congestion control `name`, as long as the links live.
+pub(crate) fn attach_pilot(numbers: &Numbers, name: &str) -> Result<Vec<Link>, KernelError> {
+    let mut program = Program::load(&Controller::pilot(numbers), name, false, &TcpOption::Off)?;
+    Ok(program.attach(name, &TcpOption::Off)?.into_iter().map(|(_, link)| link).collect())
+}
+
 fn folders(pins: &Path) -> Result<Vec<PathBuf>, KernelError> {
     let entries = fs::read_dir(pins).map_err(file("read", pins))?;
     let paths = entries.map(|entry| entry.map(|e| e.path()).map_err(file("read", pins)));
@@ -346,16 +367,16 @@ fn loaded(folder: &Path) -> Result<Loaded, KernelError> {
     if Maps::config(&config).is_none_or(|config| config.abi != ABI) {
         return Err(KernelError::OtherVersion);
     }
-    let images = open(folder, IMAGES)?;
+    let kind = Kind::of(folder);
     let before = match folder.join(BEFORE).exists() {
-        true => Some(kernel::about(&program::image_in(&open(folder, BEFORE)?)?).digest),
+        true => Some(Controller::kept(kind, &open(folder, BEFORE)?)?.about().digest),
         false => None,
     };
     // The folder itself changes with every replacement.
     let made = fs::metadata(folder.join(LINK)).and_then(|m| m.modified()).map_err(file("look at", folder))?;
     Ok(Loaded {
         name: folder.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-        about: kernel::about(&program::image_in(&program::inner(&images)?)?),
+        about: Controller::in_force(kind, &open(folder, kind.pin())?)?.about(),
         option: folder.join(OPTION).exists(),
         operation: Operation::read(&open(folder, OPERATION)?)?,
         before,

@@ -10,21 +10,27 @@ use ccarena_cc::policy::Policy;
 use ccarena_cc::policy::kernel::{self, ImageOptions};
 use ccarena_cc::{Config, Rate};
 use ccarena_kernel::TcpOption;
+use ccarena_kernel::pilot::{self, Numbers};
 use ccarena_kernel::policies::operation::address;
 use ccarena_kernel::policies::replay::Replay;
-use ccarena_kernel::policies::{self, CASES, Connection, LoadOptions, Loaded, ZONES};
+use ccarena_kernel::policies::{self, CASES, Connection, Controller, LoadOptions, Loaded, ZONES};
 use ccarena_kernel::traffic::{HEADER_BYTES, OPTION_BYTES};
 use serde_json::{Value, json};
 
 use crate::{Done, Failure, count, failed, number, parameter, value};
 
-/// `load`: an artifact or an image becomes a congestion control.
+/// `load`: an artifact, an image or `pilot` becomes a congestion control.
 pub fn load(words: &[&str]) -> Done {
     let [file, words @ ..] = words else { return Err(Failure::Usage("load: expected a policy file".into())) };
     let (mut options, mut image) = (LoadOptions::default(), image_options(file));
-    let (mut rest, mut changed) = (words.iter(), None);
+    let (mut rest, mut changed, is_pilot) = (words.iter(), None, *file == pilot::NAME);
     while let Some(&word) = rest.next() {
         match word {
+            "--label" | "--option" | "--desired-mbps" if is_pilot => {
+                let why =
+                    "pilot has neither ACCT's option nor a file; it takes --param, --as, --unrestricted and --shadow";
+                return Err(Failure::Usage(format!("load pilot {word}: {why}")));
+            }
             "--as" => options.name = value(word, &mut rest)?.into(),
             "--label" => image.label = value(word, &mut rest)?.into(),
             "--unrestricted" => options.unrestricted = true,
@@ -43,11 +49,15 @@ pub fn load(words: &[&str]) -> Done {
     if options.option != TcpOption::Off {
         image.header_bytes += OPTION_BYTES;
     }
-    let bytes = image_of(file, &image, changed)?;
+    let controller = if is_pilot {
+        Controller::pilot(&Numbers::new(&image.params).map_err(|e| Failure::Usage(format!("load pilot: {e}")))?)
+    } else {
+        Controller::policy(&image_of(file, &image, changed)?).map_err(failed)?
+    };
     if options.name.is_empty() {
-        options.name = kernel::about(&bytes).scheme.replace('-', "_");
+        options.name = controller.about().scheme.replace('-', "_");
     }
-    let loaded = policies::load(&bytes, &options).map_err(failed)?;
+    let loaded = policies::load(&controller, &options).map_err(failed)?;
     println!("{}", shown(&loaded));
     Ok(())
 }

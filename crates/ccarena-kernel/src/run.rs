@@ -28,9 +28,9 @@ use crate::checks;
 use crate::daemon::{Daemon, Driver, Reply};
 use crate::datapath::{Datapath, Key};
 use crate::intf::{EVENT_CLOSED, Event};
-use crate::objects::{self, Options};
+use crate::objects::Options;
 use crate::pilot::Numbers;
-use crate::policies::Private;
+use crate::policies::{self, Private};
 use crate::sampled::Sampled;
 use crate::tcp_option::TcpOption;
 use crate::traffic::{Received, Running as RunningTraffic, Traffic};
@@ -151,10 +151,9 @@ impl Pilots {
                 return Err(RunError::Unsupported { path: format!("flows[{index}].params"), problem });
             }
             checks::require(&TcpOption::Off)?;
-            let (name, link) =
-                objects::attach_pilot(&numbers, &format!("cca.l{:x}.{}", known.len(), std::process::id()), false)?;
+            let name = format!("cca.l{:x}.{}", known.len(), std::process::id());
+            links.extend(policies::attach_pilot(&numbers, &name)?);
             names.push(name.clone());
-            links.push(link);
             known.push((numbers, name));
         }
         Ok(Self { names, _links: links })

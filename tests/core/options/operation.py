@@ -9,7 +9,6 @@ EFFECTS: dict[str, dict[str, Case]] = {
     "kernel attach": {
         "--deadline-ms": more("kernel attach", "--deadline-ms 50"),
         "--no-wcc": more("kernel attach", "--no-wcc"),
-        "--pilot": more("kernel attach", "--pilot 0.5"),
         "--option": more("kernel attach", "--option"),
         "--unrestricted": more("kernel attach", "--unrestricted"),
         "--sockets-per-user": more("kernel attach", "--sockets-per-user 3"),

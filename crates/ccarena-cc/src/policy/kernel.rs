@@ -476,6 +476,12 @@ pub fn checksum(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes.get(SCHEME_AT..).unwrap_or_default()).into()
 }
 
+/// SHA-256 of `bytes`, in hexadecimal digits.
+#[must_use]
+pub fn sha256(bytes: &[u8]) -> String {
+    hexadecimal(&Sha256::digest(bytes))
+}
+
 fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

@@ -16,11 +16,6 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 /* Numbers flows whose socket has no cookie yet. */
 u64 opened;
 
-static __always_inline struct flow *flow_of(struct sock *sk)
-{
-	return bpf_sk_storage_get(&flows, sk, 0, 0);
-}
-
 static __always_inline bool cubic(struct flow *flow)
 {
 	return flow->fallback || flow->answer.base == BASE_CUBIC;
@@ -406,17 +401,4 @@ int list(struct bpf_iter__bpf_sk_storage_map *ctx)
 	return 0;
 }
 
-/* User space writes the name and, unless asked otherwise, leaves the control to those with CAP_NET_ADMIN. */
-SEC(".struct_ops.link")
-struct tcp_congestion_ops bridge = {
-	.name = "ccarena",
-	.init = (void *)bridge_init,
-	.release = (void *)bridge_release,
-	.ssthresh = (void *)bridge_ssthresh,
-	.cong_control = (void *)bridge_cong_control,
-	.set_state = (void *)bridge_set_state,
-	.undo_cwnd = (void *)bridge_undo_cwnd,
-	.cwnd_event = (void *)bridge_cwnd_event,
-	.pkts_acked = (void *)bridge_pkts_acked,
-	.min_tso_segs = (void *)bridge_min_tso_segs,
-};
+CONGESTION_CONTROL(bridge);

@@ -71,12 +71,7 @@ struct flow {
 	struct sums sums;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct flow);
-} flows SEC(".maps");
+#include "socket.h"
 
 /* Sized by user space, as is `answers`. */
 struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0) */
-/* Which connections a policy gets, and the record of each (operation.h). */
+/* Which connections a policy gets, the record of each, and what is counted (operation.h). */
 #ifndef CCARENA_OPERATE_H
 #define CCARENA_OPERATE_H
 
@@ -21,9 +21,34 @@ struct {
 	__type(value, struct connection);
 } ended SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct stats);
+} statistics SEC(".maps");
+
+static __always_inline struct stats *stats_here(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&statistics, &zero);
+}
+
+/* Decisions that began at `begun` are done. */
+static __always_inline void count_time(struct stats *stats, u64 begun)
+{
+	u64 spent = bpf_ktime_get_ns() - begun;
+
+	__sync_fetch_and_add(&stats->ns, spent);
+	if (spent > stats->ns_most)
+		stats->ns_most = spent;
+}
+
 /* What a record adds up, and the kernel's counters when it began. */
 struct tally {
 	u64 id;
+	u64 generation; /* of the policy */
 	u64 version; /* of the operation that gave the role */
 	u64 begun_ns;
 	u64 busy_ns;
@@ -114,11 +139,12 @@ static __always_inline bool decides(const struct tally *tally)
 
 static __always_inline void begin_record(struct tally *tally, struct tcp_sock *tp, u64 now)
 {
-	u64 id = tally->id, version = tally->version;
+	u64 id = tally->id, generation = tally->generation, version = tally->version;
 	u32 role = tally->role, local_port = tally->local_port;
 
 	__builtin_memset(tally, 0, sizeof(*tally));
 	tally->id = id;
+	tally->generation = generation;
 	tally->version = version;
 	tally->role = role;
 	tally->local_port = local_port;
@@ -129,9 +155,10 @@ static __always_inline void begin_record(struct tally *tally, struct tcp_sock *t
 	tally->retransmitted_before = tp->bytes_retrans;
 }
 
-static __always_inline void open_record(struct tally *tally, struct sock *sk, u64 now)
+static __always_inline void open_record(struct tally *tally, struct sock *sk, u64 generation, u64 now)
 {
 	tally->id = __sync_fetch_and_add(&counts.opened, 1) + 1;
+	tally->generation = generation;
 	tally->version = operation.version;
 	tally->role = role_of(sk);
 	tally->local_port = sk->__sk_common.skc_num;
@@ -153,18 +180,21 @@ static __always_inline void tally_ack(struct tally *tally, struct tcp_sock *tp, 
 	}
 }
 
-/* A decision in the shadow: both sides in bytes/s. */
-static __always_inline void tally_shadow(struct tally *tally, u64 policy, u64 running)
+/* Compares what the policy would let leave with what CUBIC lets leave, in bytes/s. */
+static __always_inline void compare(struct tally *tally, struct stats *stats, u64 policy, u64 running)
 {
+	bool agrees = policy * 10 <= running * 11 && running * 10 <= policy * 11;
+
 	tally->compared++;
-	if (policy * 10 <= running * 11 && running * 10 <= policy * 11)
-		tally->agreed++;
+	tally->agreed += agrees;
 	tally->policy_kib += policy >> 10;
 	tally->running_kib += running >> 10;
+	__sync_fetch_and_add(&stats->compared, 1);
+	__sync_fetch_and_add(&stats->agreed, agrees);
 }
 
-static __always_inline void describe(struct connection *c, struct tcp_sock *tp, const struct tally *tally, u64 generation,
-				     u32 reason, u64 now)
+static __always_inline void describe(struct connection *c, struct tcp_sock *tp, const struct tally *tally, u32 reason,
+				     u64 now)
 {
 	u64 busy_since_ns = *(const volatile u64 *)&tally->busy_since_ns;
 	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
@@ -178,7 +208,7 @@ static __always_inline void describe(struct connection *c, struct tcp_sock *tp, 
 	c->now_ns = now;
 	/* Whoever lists a living connection holds no lock of its socket: it may become busy after `now`. */
 	c->busy_ns = tally->busy_ns + (busy_since_ns && busy_since_ns < now ? now - busy_since_ns : 0);
-	c->generation = generation;
+	c->generation = tally->generation;
 	c->acked_bytes = tp->bytes_acked - tally->acked_before;
 	c->sent_bytes = tp->bytes_sent - tally->sent_before;
 	c->retransmitted_bytes = tp->bytes_retrans - tally->retransmitted_before;
@@ -209,14 +239,14 @@ static __always_inline void describe(struct connection *c, struct tcp_sock *tp, 
 }
 
 /* The record ends, and unless the socket is closed the next begins. */
-static __always_inline void end_record(struct tally *tally, struct sock *sk, u64 generation, u32 reason, u64 now)
+static __always_inline void end_record(struct tally *tally, struct sock *sk, u32 reason, u64 now)
 {
 	u64 number = __sync_fetch_and_add(&counts.ended, 1);
 	u32 key = number & (ENDED_RECORDS - 1);
 	struct connection *c = bpf_map_lookup_elem(&ended, &key);
 
 	if (c) {
-		describe(c, tcp_sk(sk), tally, generation, reason, now);
+		describe(c, tcp_sk(sk), tally, reason, now);
 		/* After all else, on every CPU: an atomic exchange orders both compiler and machine. */
 		__sync_lock_test_and_set(&c->record, number + 1);
 	}

@@ -74,4 +74,24 @@ struct connection {
 	__u32 unused;
 };
 
+/* What a program counts, of one CPU. */
+struct stats {
+	__u64 opened; /* sockets that have chosen the policy, and those that have given it up */
+	__u64 closed;
+	__u64 periods;
+	__u64 decisions;
+	__u64 ns;	  /* that decisions took, signals included */
+	__u64 ns_most;
+	__u64 beyond;	  /* decisions with an entry of the observation beyond what the policy admits */
+	__u64 outside;	  /* decisions with an entry outside of what training saw */
+	__u64 unreported; /* decisions whose report found no room */
+	__u64 held;	  /* decisions whose action was held back */
+	__u64 missed;	  /* decisions for which no room to work was left on the CPU */
+	__u64 handed_back; /* connections that the guard took from the policy */
+	__u64 compared;	  /* decisions in the shadow that were compared */
+	__u64 agreed;	  /* those within a tenth of the running rate */
+	__u64 cases[8];	  /* periods by the reasoner's case */
+	__u64 zones[4];	  /* periods by ACCT's zone */
+};
+
 #endif

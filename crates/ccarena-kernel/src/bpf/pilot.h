@@ -10,23 +10,7 @@
 #define CCARENA_PILOT_H
 
 #include "fixed.h"
-
-/* All parameters at the flow's preference, in the registry's order (numbers.rs; a test compares the names). */
-#define PILOT_NUMBERS(_)                                                                                                   \
-	_(preference) _(period_ms) _(fast_ms) _(slow_ms) _(fast_packets) _(slow_packets) _(mix) _(trend) _(deviation)      \
-	_(deviation_throughput) _(grain) _(grain_slow) _(slack_ms) _(slack_throughput_ms) _(slack_per_rtt)                 \
-	_(slack_per_rate) _(steady) _(steady_ms) _(feedback) _(feedback_throughput) _(feedback_below) _(extra) _(silence)  \
-	_(rise) _(rise_throughput) _(fall) _(fall_throughput) _(search) _(pacing) _(pacing_early) _(early_rtts)            \
-	_(trickle_ms) _(trickle_packets) _(trickle_rtts) _(loss_share) _(base_s) _(probe_s) _(probe_early_s) _(probe_rtts) \
-	_(drain) _(competing_ms) _(competing_share) _(push) _(push_follows) _(push_delay) _(push_least) _(starved_s)       \
-	_(starved_rtts) _(train_packets) _(train_rate) _(train_queue) _(successes) _(growth) _(back_off) _(leave_s)        \
-	_(leave_share)
-
-struct pilot_numbers {
-#define PILOT_FIELD(name) s64 name;
-	PILOT_NUMBERS(PILOT_FIELD)
-#undef PILOT_FIELD
-};
+#include "pilot_numbers.h"
 
 /* The includer defines `numbers`. */
 
@@ -124,6 +108,7 @@ struct pilot {
 	u64 drained;
 	u64 train_sent;
 	struct pilot_competing own;
+	u64 watches; /* its windows do not act: a trial would judge an answer to none */
 };
 
 /* What an acknowledgement says. */
@@ -699,7 +684,7 @@ FIXED_FUNCTION int pilot_step(struct pilot *p FIXED_NONNULL, u64 now, s64 packet
 	seen_tick(&p->seen, now, packets, dt, p->phase != PILOT_LAW);
 	if (!rtt_min_of(&p->seen))
 		return 0;
-	window = sharing_tick(p, now, packets, dt);
+	window = p->watches ? 0 : sharing_tick(p, now, packets, dt);
 	if (window) {
 		p->window = window;
 		p->velocity = 0;
@@ -726,13 +711,19 @@ static FIXED_INLINE void end_pilot_period(struct pilot *p, u64 now)
 		pilot_step(p, now, acked, dt);
 }
 
-/* Goes through the periods that have ended by `now`; `in_flight` packets were since the last acknowledgement. */
-FIXED_FUNCTION int pilot_catch_up(struct pilot *p FIXED_NONNULL, u64 now, s64 in_flight)
+static FIXED_INLINE bool pilot_due(const struct pilot *p, u64 now)
+{
+	return p->began && now >= p->ends;
+}
+
+/* Goes through the periods that have ended by `now`; `in_flight` packets were since the last acknowledgement. Returns how
+ * many times the law has moved. */
+FIXED_FUNCTION u32 pilot_catch_up(struct pilot *p FIXED_NONNULL, u64 now, s64 in_flight)
 {
 	u64 period = max64(pilot_period(), PILOT_MS), behind;
-	u32 i;
+	u32 i, moved = 0;
 
-	if (!p->began || now < p->ends)
+	if (!pilot_due(p, now))
 		return 0;
 	p->seen.in_flight = in_flight;
 	behind = (now - p->ends) / period;
@@ -743,8 +734,9 @@ FIXED_FUNCTION int pilot_catch_up(struct pilot *p FIXED_NONNULL, u64 now, s64 in
 			break;
 		end_pilot_period(p, p->ends);
 		p->ends += period;
+		moved++;
 	}
-	return 0;
+	return moved;
 }
 
 static FIXED_INLINE void pilot_open(struct pilot *p, u32 window, bool slow_start)

@@ -10,9 +10,7 @@
 
 const volatile struct config config SEC(".rodata.config");
 
-#include "cubic.h"
 #include "option.h"
-#include "operate.h"
 #include "skipped.h"
 
 #define FIXED_FUNCTION __noinline
@@ -41,13 +39,6 @@ struct {
 	__type(key, u32);
 	__array(values, struct image_map);
 } images SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct stats);
-} statistics SEC(".maps");
 
 /* Reports of decisions, if the image wants them; sized by user space. */
 struct {
@@ -78,11 +69,6 @@ struct {
 	__type(value, struct trial);
 } trials SEC(".maps");
 
-static __always_inline struct flow *flow_of(struct sock *sk)
-{
-	return bpf_sk_storage_get(&flows, sk, 0, 0);
-}
-
 static __always_inline struct image *image_now(void)
 {
 	u32 zero = 0;
@@ -91,11 +77,11 @@ static __always_inline struct image *image_now(void)
 	return inner ? bpf_map_lookup_elem(inner, &zero) : NULL;
 }
 
-static __always_inline struct stats *stats_here(void)
+static __always_inline u64 generation_now(void)
 {
-	u32 zero = 0;
+	struct image *image = image_now();
 
-	return bpf_map_lookup_elem(&statistics, &zero);
+	return image ? image->generation : 0;
 }
 
 static __always_inline struct room *enter_room(void)
@@ -117,8 +103,7 @@ static __always_inline void leave_room(struct room *room)
 	*(volatile u32 *)&room->taken = 0;
 }
 
-/* The kernel's CUBIC moves the window: it is the policy's base, or the policy does not act. Then `learned.window` is the
- * policy's wish, which starts from the window at each decision. */
+/* Then `learned.window` is the policy's wish, which starts from the window at each decision. */
 static __always_inline bool over_cubic(struct flow *flow)
 {
 	return flow->tally.role != ROLE_POLICY || flow->learned.base == BASE_OVER_CUBIC;
@@ -242,88 +227,35 @@ static __always_inline u64 rate_of(const struct learned *learned, u64 window)
 }
 
 /* Compares what the policy would let leave, had it moved the window since it decided, with what CUBIC lets leave. */
-static __always_inline void compare(struct flow *flow, u32 running, struct stats *stats)
+static __always_inline void compare_with(struct flow *flow, u32 running, struct stats *stats)
 {
 	struct learned *learned = &flow->learned;
-	u64 policy = rate_of(learned, window_now(learned)), paced = learned_pacing(learned), agreed = flow->tally.agreed;
+	u64 policy = rate_of(learned, window_now(learned)), paced = learned_pacing(learned);
 
 	if (paced && paced < policy)
 		policy = paced;
-	tally_shadow(&flow->tally, policy, rate_of(learned, (u64)running << WINDOW_BITS));
-	__sync_fetch_and_add(&stats->compared, 1);
-	__sync_fetch_and_add(&stats->agreed, flow->tally.agreed - agreed);
+	compare(&flow->tally, stats, policy, rate_of(learned, (u64)running << WINDOW_BITS));
 }
 
-/* The segments with which CUBIC goes on where a policy leaves a `window`. One that paces may allow several RTTs of its rate,
- * which would leave unpaced at once: CUBIC gets what the rate sends in an RTT (crates/ccarena-cc/src/flow/operated.rs). */
-static __always_inline u32 left_of(const struct learned *learned, u32 window)
+static __always_inline u32 leave(struct flow *flow, struct tcp_sock *tp, u32 window)
 {
-	u64 rate = learned_pacing(learned), sent;
-
-	if (!rate)
-		return window;
-	sent = scaled(rate, learned->srtt_ns, 1000000000) / max64(learned->mss, 1);
-	return min64(window, max64(sent, TCP_INIT_CWND));
+	flow->uncapped = 0;
+	return window_of_rate(tp, learned_pacing(&flow->learned), window);
 }
 
-/* The policy decides for a living connection from now on, which begins its history anew. */
-static __always_inline void take_up(struct flow *flow, struct tcp_sock *tp, struct image *image, u64 now)
+/* It begins its history anew. */
+static __always_inline void take_up(struct flow *flow, struct tcp_sock *tp, u64 now)
 {
 	struct learned *learned = &flow->learned;
+	struct image *image = image_now();
 
+	if (!image)
+		return;
 	learned_follow(learned, image);
-	learned_adopt(learned, flow->reduces ? tp->snd_ssthresh : tp->snd_cwnd);
+	learned_adopt(learned, window_of(flow, tp));
 	learned->mark = 0;
 	__builtin_memset(&learned->period, 0, sizeof(learned->period));
 	learned_start(learned, image, now);
-}
-
-/* Another role for a living connection, whose window stays as it is, or as `left_of` says. */
-static __noinline int change_role(struct sock *sk, struct flow *flow, u32 role, u32 reason, u64 now)
-{
-	struct tcp_sock *tp = tcp_sk(sk);
-	struct image *image = image_now();
-	struct tally *tally = &flow->tally;
-	bool cubic = over_cubic(flow);
-	u32 window = flow->reduces ? tp->snd_ssthresh : tp->snd_cwnd;
-
-	if (!image)
-		return 0;
-	if (tally->role == ROLE_POLICY)
-		window = left_of(&flow->learned, window);
-	flow->uncapped = 0;
-	flow->left = reducing(ca_state(sk));
-	end_record(tally, sk, flow->learned.generation, reason, now);
-	tally->role = role;
-	flow->learned.generation = image->generation;
-	if (decides(tally))
-		take_up(flow, tp, image, now);
-	/* A new curve from the present window, without slow start. Where the policy's base is CUBIC, CUBIC just goes on. */
-	if (!cubic && over_cubic(flow))
-		cubic_move(sk, window, flow->reduces, true);
-	return 0;
-}
-
-/* The operator has changed something. A connection that the guard took stays CUBIC's until another policy is there. CUBIC's
- * records end with the policy that they are compared with, as those of the policy do at the end of a period. */
-static __noinline int follow_operation(struct sock *sk, struct flow *flow, u64 now)
-{
-	struct tally *tally = &flow->tally;
-	struct image *image = image_now();
-	u32 role = role_of(sk);
-
-	tally->version = operation.version;
-	if (!image)
-		return 0;
-	if (tally->role == ROLE_HANDED_BACK && image->generation == flow->learned.generation)
-		return 0;
-	if (role != tally->role) {
-		change_role(sk, flow, role, ENDED_MOVED, now);
-	} else if (!decides(tally) && image->generation != flow->learned.generation) {
-		end_record(tally, sk, flow->learned.generation, ENDED_REPLACED, now);
-		flow->learned.generation = image->generation;
-	}
-	return 0;
 }
 
 /* Tells user space what the period was like. */
@@ -340,7 +272,7 @@ static __noinline int end_period(struct sock *sk, struct flow *flow, u64 now)
 	struct learned *learned = &flow->learned;
 	struct image *image = image_now();
 	struct stats *stats = stats_here();
-	u64 begun = bpf_ktime_get_ns(), spent;
+	u64 begun = bpf_ktime_get_ns();
 	struct measured *m = &flow->measured;
 	struct signal *signal;
 	bool shadow = flow->tally.role == ROLE_SHADOW;
@@ -348,8 +280,8 @@ static __noinline int end_period(struct sock *sk, struct flow *flow, u64 now)
 
 	if (!image || !stats)
 		return 0;
-	if (learned->generation != image->generation) {
-		end_record(&flow->tally, sk, learned->generation, ENDED_REPLACED, now);
+	if (flow->tally.generation != image->generation) {
+		follow_policy(sk, &flow->tally, image->generation, now);
 		learned_follow(learned, image);
 	}
 	learned->advertised_kbps = image->desired_kbps;
@@ -359,7 +291,7 @@ static __noinline int end_period(struct sock *sk, struct flow *flow, u64 now)
 			learned->advertised_kbps = signal->advertised_kbps;
 	}
 	if (shadow && learned->base != BASE_OVER_CUBIC && flow->tally.decisions)
-		compare(flow, before, stats);
+		compare_with(flow, before, stats);
 	if (over_cubic(flow))
 		learned_adopt(learned, before);
 	__sync_fetch_and_add(&stats->periods, 1);
@@ -383,7 +315,7 @@ static __noinline int end_period(struct sock *sk, struct flow *flow, u64 now)
 	if (shadow) {
 		/* From here on CUBIC would move both alike. */
 		if (learned->base == BASE_OVER_CUBIC)
-			compare(flow, before, stats);
+			compare_with(flow, before, stats);
 	} else if (over_cubic(flow) && image->actuator == ACT_CAP) {
 		uncap(flow, tp);
 		cap(flow, tp, flow->reduces);
@@ -395,10 +327,7 @@ static __noinline int end_period(struct sock *sk, struct flow *flow, u64 now)
 	} else {
 		set_window(tp, window);
 	}
-	spent = bpf_ktime_get_ns() - begun;
-	__sync_fetch_and_add(&stats->ns, spent);
-	if (spent > stats->ns_most)
-		stats->ns_most = spent;
+	count_time(stats, begun);
 	return 0;
 }
 
@@ -420,9 +349,7 @@ static __always_inline void steer(struct sock *sk, struct flow *flow, u32 ack, i
 	uncap(flow, tp);
 	if (is_made_up(tp))
 		mend(tp, over_cubic(flow) ? cubic_reduced(tp->prior_cwnd) : segments(flow));
-	/* tcp_end_cwnd_reduction, which leaves this to cong_control. */
-	if (over_cubic(flow) && flow->reduces && !reduces && !flow->undone && tp->snd_ssthresh < TCP_INFINITE_SSTHRESH)
-		set_window(tp, tp->snd_ssthresh);
+	end_reduction(flow, tp, reduces);
 	flow->reduces = reduces;
 
 	if (reduces) {
@@ -570,10 +497,7 @@ u32 BPF_PROG(policy_undo_cwnd, struct sock *sk)
 	if (!flow)
 		return tcp_reno_undo_cwnd(sk);
 	flow->undone = 1;
-	/* What was before the recovery is the window of a policy that is gone. */
-	if (over_cubic(flow) && flow->left)
-		return tcp_sk(sk)->snd_cwnd;
-	return over_cubic(flow) ? tcp_reno_undo_cwnd(sk) : segments(flow);
+	return over_cubic(flow) ? cubic_undone(sk, flow) : segments(flow);
 }
 
 SEC("struct_ops")
@@ -596,9 +520,7 @@ void BPF_PROG(policy_cwnd_event, struct sock *sk, enum tcp_ca_event event)
 		flow->tally.busy_since_ns = now;
 	flow->idle_ns = flow->acked_ns;
 	flow->idle_delivered = tp->delivered;
-	if (!flow->acked_ns || !over_cubic(flow))
-		return;
-	halvings = idle_halvings(tp, now - flow->acked_ns);
+	halvings = idle_halvings_of(flow, tp, now);
 	if (!halvings)
 		return;
 	uncap(flow, tp);
@@ -649,7 +571,7 @@ void BPF_PROG(policy_init, struct sock *sk)
 	flow->learned.mss = tp->mss_cache;
 	flow->learned.srtt_ns = (u64)tp->srtt_us * 125;
 	learned_take(&flow->learned, image, tp->snd_cwnd);
-	open_record(&flow->tally, sk, bpf_ktime_get_ns());
+	open_record(&flow->tally, sk, image->generation, bpf_ktime_get_ns());
 	if (config.option) {
 		signal = bpf_sk_storage_get(&signals, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 		if (signal)
@@ -669,30 +591,11 @@ void BPF_PROG(policy_release, struct sock *sk)
 		return;
 	if (flow->paces)
 		sk->sk_pacing_status = SK_PACING_NONE;
-	end_record(&flow->tally, sk, flow->learned.generation, ENDED_CLOSED, bpf_ktime_get_ns());
+	end_record(&flow->tally, sk, ENDED_CLOSED, bpf_ktime_get_ns());
 	bpf_sk_storage_delete(&flows, sk);
 	bpf_sk_storage_delete(&signals, sk);
 	if (stats)
 		__sync_fetch_and_add(&stats->closed, 1);
-}
-
-/* The record of each connection, to whoever reads it. */
-SEC("iter/bpf_sk_storage_map")
-int connections(struct bpf_iter__bpf_sk_storage_map *ctx)
-{
-	struct flow *flow = ctx->value;
-	struct sock *sk = ctx->sk;
-	struct connection c;
-	struct tcp_sock *tp;
-
-	if (!sk || !flow || !flow->tally.id)
-		return 0;
-	tp = bpf_skc_to_tcp_sock(sk);
-	if (!tp)
-		return 0;
-	describe(&c, tp, &flow->tally, flow->learned.generation, ENDED_NOT, bpf_ktime_get_ns());
-	bpf_seq_write(ctx->meta->seq, &c, sizeof(c));
-	return 0;
 }
 
 /* Decides on the rows of `trials`. */
@@ -729,17 +632,4 @@ int replay(void *ctx)
 	return 0;
 }
 
-/* User space writes the name and, unless asked otherwise, leaves the control to those with CAP_NET_ADMIN. */
-SEC(".struct_ops.link")
-struct tcp_congestion_ops policy = {
-	.name = "policy",
-	.init = (void *)policy_init,
-	.release = (void *)policy_release,
-	.ssthresh = (void *)policy_ssthresh,
-	.cong_control = (void *)policy_cong_control,
-	.set_state = (void *)policy_set_state,
-	.undo_cwnd = (void *)policy_undo_cwnd,
-	.cwnd_event = (void *)policy_cwnd_event,
-	.pkts_acked = (void *)policy_pkts_acked,
-	.min_tso_segs = (void *)policy_min_tso_segs,
-};
+CONGESTION_CONTROL(policy);

@@ -29,12 +29,7 @@ struct flow {
 	struct measured measured; /* of the last period, as the stack has no room */
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct flow);
-} flows SEC(".maps");
+#include "operated.h"
 
 /* Adds what has left since the last ACK. */
 static __always_inline void measure_sent(struct flow *flow, struct tcp_sock *tp)

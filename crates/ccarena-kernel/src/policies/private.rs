@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use ccarena_cc::Outside;
-use ccarena_cc::policy::kernel::{self, Known};
+use ccarena_cc::policy::kernel::Known;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, RingBuffer, RingBufferBuilder};
 
+use super::controller::Controller;
 use super::program::Program;
 use super::{Stats, stats_of};
 use crate::error::KernelError;
@@ -58,13 +59,14 @@ impl Private {
     /// # Errors
     /// If the image is damaged, the name is another's, or this machine cannot run the program.
     pub fn load(image: &[u8], name: String, option: bool) -> Result<Self, KernelError> {
-        let about = kernel::check(image)?;
+        let controller = Controller::policy(image)?;
+        let about = controller.about();
         if !is_name(&name) {
             return Err(KernelError::PolicyName(name));
         }
         let option = if option { TcpOption::Namespaces } else { TcpOption::Off };
         crate::checks::require(&option)?;
-        let mut program = Program::load(image, &name, false, &option)?;
+        let mut program = Program::load(&controller, &name, false, &option)?;
         let reports = (about.reports > 0).then(|| Reports::of(&program, about.reports)).transpose()?;
         let links = program.attach(&name, &option)?.into_iter().map(|(_, link)| link).collect();
         let namespaces = if option == TcpOption::Off { None } else { Some(handle(&program.object, "namespaces")?) };

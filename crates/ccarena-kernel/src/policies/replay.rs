@@ -2,13 +2,14 @@
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, ProgramInput};
 
+use super::controller::Controller;
 use super::program::Program;
 use crate::checks;
 use crate::error::KernelError;
 use crate::maps::map_error;
 use crate::objects::handle;
 use crate::tcp_option::TcpOption;
-use ccarena_cc::policy::kernel::{self, ACTIONS, About, OBSERVATION, STATE};
+use ccarena_cc::policy::kernel::{ACTIONS, About, OBSERVATION, STATE};
 
 /// Rows that go at a time: `TRIAL_ROWS` of `bpf/policy.h`, whose `struct trial` these numbers lay out.
 pub const ROWS: usize = 64;
@@ -33,11 +34,11 @@ impl Replay {
     /// # Errors
     /// If the image is damaged or this machine cannot run the program.
     pub fn new(image: &[u8]) -> Result<Self, KernelError> {
-        let about = kernel::check(image)?;
+        let controller = Controller::policy(image)?;
         checks::require(&TcpOption::Off)?;
-        let program = Program::load(image, "ccarena_replay", false, &TcpOption::Off)?;
+        let program = Program::load(&controller, "ccarena_replay", false, &TcpOption::Off)?;
         let trials = handle(&program.object, "trials")?;
-        Ok(Self { program, trials, about, trial: vec![0; TRIAL_BYTES] })
+        Ok(Self { program, trials, about: controller.about(), trial: vec![0; TRIAL_BYTES] })
     }
 
     /// Returns the facts of the policy.

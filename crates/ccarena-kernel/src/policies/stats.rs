@@ -7,7 +7,7 @@ pub const CASES: [&str; 5] = ["none", "falling", "rising", "lossy", "queued"];
 /// See [`CASES`].
 pub const ZONES: [&str; 4] = ["green", "yellow", "red", "blue"];
 
-/// Sums over all sockets and CPUs since the name was loaded: `struct stats` of `bpf/policy.h`.
+/// Sums over all sockets and CPUs since the name was loaded: `struct stats` of `bpf/operation.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -46,7 +46,7 @@ pub struct Stats {
 }
 
 #[allow(unsafe_code, reason = "kernel and user space exchange these structs as bytes")]
-// SAFETY: integers of one size alone, so without padding; a test compares size and offsets with policy.h.
+// SAFETY: integers of one size alone, so without padding; a test compares size and offsets with operation.h.
 unsafe impl Plain for Stats {}
 
 impl Stats {
