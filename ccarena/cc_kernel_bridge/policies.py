@@ -1,5 +1,7 @@
-"""Policies that run in the kernel, and the scheme `pilot`: load one as a congestion control, choose which connections it gets, replace it, go
-back to the one before, read its counters, unload it.
+"""Policies that run in the kernel, and the scheme `pilot`.
+
+Load one as a congestion control, choose which connections it gets, replace it, go back to the one before, read its
+counters, unload it.
 
 loaded = load("hyvar")
 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, loaded.name.encode())

@@ -17,9 +17,14 @@ const volatile struct config config SEC(".rodata.config");
 #define FIXED_NONNULL __arg_nonnull
 #define CCARENA_FUNCTION __noinline
 #define CCARENA_FOR(i, n) bpf_for(i, 0, n)
-#define CCARENA_LOCAL static __noinline
+#define CCARENA_DOT(weights, values, first, from, inputs) \
+	dots((const struct all_weights *)(weights), (const struct all_values *)(values), first, from, inputs)
 #define CCARENA_IN_TURN(sum) asm volatile("" : "+r"(sum)::"memory")
 #define CCARENA_AT(i, length) ((i) & ((length) - 1))
+struct all_weights;
+struct all_values;
+s64 dots(const struct all_weights *weights, const struct all_values *values, u32 first, u32 from, u32 inputs);
+
 #include "policy.h"
 #include "policy_flow.h"
 
@@ -154,7 +159,21 @@ static __always_inline void open_policy(struct ccarena_policy *policy, const str
 	policy->steps_length = image->steps_length;
 }
 
-/* Functions of their own, which the verifier looks at once. */
+/* Functions of their own, which the verifier looks at once. It wants to know the size of what they are given. */
+struct all_weights {
+	ccarena_u16 at[IMAGE_WEIGHTS + IMAGE_SLACK];
+};
+
+struct all_values {
+	s32 at[IMAGE_VALUES + IMAGE_SLACK];
+};
+
+__noinline s64 dots(const struct all_weights *weights __arg_nonnull, const struct all_values *values __arg_nonnull,
+		    u32 first, u32 from, u32 inputs)
+{
+	return ccarena_dot(weights->at, values->at, first, from, inputs);
+}
+
 __noinline int run_network(const struct image *image __arg_nonnull, struct learned_state *state __arg_nonnull,
 			   struct room *room __arg_nonnull)
 {

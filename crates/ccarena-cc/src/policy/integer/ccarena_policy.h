@@ -8,6 +8,7 @@
  * it includes this file,
  *   CCARENA_FOR(i, n)      a loop that its verifier accepts, such as bpf_for(i, 0, n) of libbpf;
  *   CCARENA_FUNCTION       how a function is declared that its verifier looks at once, such as __noinline of libbpf;
+ *   CCARENA_DOT            what calls ccarena_dot, such as a __noinline function: its loops are then looked at once;
  *   CCARENA_AT(i, length)  i held within an array, where the length is a power of two: ((i) & ((length) - 1));
  *   CCARENA_IN_TURN(sum)   a barrier, such as asm volatile("" : "+r"(sum)::"memory"): it has 512 bytes of stack;
  *   CCARENA_STEPS, CCARENA_VALUES, CCARENA_WEIGHTS, CCARENA_CONSTANTS  these lengths. Values and weights are also read in
@@ -40,13 +41,12 @@ typedef __UINT64_TYPE__ ccarena_u64;
 #ifndef CCARENA_AT
 #define CCARENA_AT(i, length) (i)
 #endif
+/* What calls ccarena_dot: a function of its own, which a BPF verifier looks at once. */
+#ifndef CCARENA_DOT
+#define CCARENA_DOT ccarena_dot
+#endif
 #ifndef CCARENA_INLINE
 #define CCARENA_INLINE static inline __attribute__((always_inline, unused))
-#endif
-
-/* Of pointers, too: a function with a stack frame of its own, such as static __noinline in a BPF program. */
-#ifndef CCARENA_LOCAL
-#define CCARENA_LOCAL CCARENA_INLINE
 #endif
 
 /* Of numbers alone: a function that a BPF verifier may look at once. */
@@ -139,10 +139,26 @@ CCARENA_FUNCTION ccarena_u32 ccarena_excess(ccarena_s64 x)
 		CCARENA_8((k) + 8);  \
 	} while (0)
 /* From input k on. */
-#define CCARENA_MOVE(k)                                                \
-	do {                                                           \
-		w = weights + CCARENA_AT(first + (k), CCARENA_WEIGHTS); \
-		x = values + CCARENA_AT(from + (k), CCARENA_VALUES);    \
+#define CCARENA_MOVE(k)                                                 \
+	do {                                                            \
+		ccarena_u32 at = (k);                                   \
+                                                                        \
+		CCARENA_IN_TURN(at);                                    \
+		w = weights + CCARENA_AT(first + at, CCARENA_WEIGHTS);  \
+		x = values + CCARENA_AT(from + at, CCARENA_VALUES);     \
+	} while (0)
+/* 16 and 64 inputs from k on. */
+#define CCARENA_GROUP(k)         \
+	do {                     \
+		CCARENA_MOVE(k); \
+		CCARENA_16(0);   \
+	} while (0)
+#define CCARENA_64(k)                    \
+	do {                             \
+		CCARENA_GROUP(k);        \
+		CCARENA_GROUP((k) + 16); \
+		CCARENA_GROUP((k) + 32); \
+		CCARENA_GROUP((k) + 48); \
 	} while (0)
 /* The part of the sum that bit n of the number of inputs stands for; those of higher bits come before it. */
 #define CCARENA_REST(n)                           \
@@ -154,32 +170,28 @@ CCARENA_FUNCTION ccarena_u32 ccarena_excess(ccarena_s64 x)
 	} while (0)
 
 /* The sum of weights from `first` on times values from `from` on. A turn of a BPF program's loop costs as much as many
- * products, so there are few. */
-CCARENA_LOCAL ccarena_s64 ccarena_dot(const ccarena_u16 *weights, const ccarena_s32 *values, ccarena_u32 first,
-				       ccarena_u32 from, ccarena_u32 inputs)
+ * products, so there is none below 256 inputs. */
+CCARENA_INLINE ccarena_s64 ccarena_dot(const ccarena_u16 *weights, const ccarena_s32 *values, ccarena_u32 first,
+					ccarena_u32 from, ccarena_u32 inputs)
 {
 	const ccarena_u16 *w;
 	const ccarena_s32 *x;
 	ccarena_s64 sum = 0;
 	ccarena_u32 i;
 
-	if (inputs >= 64) {
-		CCARENA_FOR(i, inputs / 64) {
-			CCARENA_MOVE(64 * i);
-			CCARENA_16(0);
-			CCARENA_MOVE(64 * i + 16);
-			CCARENA_16(0);
-			CCARENA_MOVE(64 * i + 32);
-			CCARENA_16(0);
-			CCARENA_MOVE(64 * i + 48);
-			CCARENA_16(0);
-		}
+	if (inputs >= 256) {
+		CCARENA_FOR(i, inputs / 256 * 4)
+			CCARENA_64(64 * i);
 	}
+	if (inputs & 128) {
+		CCARENA_64(inputs & -256u);
+		CCARENA_64((inputs & -256u) + 64);
+	}
+	if (inputs & 64)
+		CCARENA_64(inputs & -128u);
 	if (inputs & 32) {
-		CCARENA_MOVE(inputs & ~63u);
-		CCARENA_16(0);
-		CCARENA_MOVE((inputs & ~63u) + 16);
-		CCARENA_16(0);
+		CCARENA_GROUP(inputs & -64u);
+		CCARENA_GROUP((inputs & -64u) + 16);
 	}
 	CCARENA_REST(16);
 	CCARENA_REST(8);
@@ -206,7 +218,7 @@ CCARENA_INLINE void ccarena_linear(const struct ccarena_policy *policy, const st
 		CCARENA_FOR(i, inputs % 8)
 			offset += values[CCARENA_AT(from + inputs / 8 * 8 + i, CCARENA_VALUES)];
 		CCARENA_FOR(o, step->outputs) {
-			ccarena_s64 sum = ccarena_dot(policy->weights, values, step->weights + o * inputs, from, inputs);
+			ccarena_s64 sum = CCARENA_DOT(policy->weights, values, step->weights + o * inputs, from, inputs);
 
 			sum -= offset * 32768;
 			CCARENA_Y(row * step->outputs + o) =
