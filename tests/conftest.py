@@ -1,7 +1,9 @@
 """Of the whole run: Ctrl-C works in it, and it says loudly, last before pytest's closing line, what it left out."""
 
+import atexit
 import os
 import signal
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -23,6 +25,23 @@ def pytest_configure() -> None:
     # The same cases every time, on a busy machine, too: what is tested is never how long one takes.
     settings.register_profile("ccarena", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("ccarena")
+
+
+@pytest.hookimpl(trylast=True)  # what other plugins write and remove is done
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Ends a process that used Ray without the destructors of native libraries.
+
+    Ray kills clusters here under drivers, and threads of theirs run on: one that uses what is destroyed has ended the
+    process by a segmentation fault, after its last test.
+    """
+    session = config.pluginmanager.get_plugin("session")
+    if session is None or "ray" not in sys.modules or hasattr(config, "workerinput"):
+        return
+    atexit._run_exitfuncs()
+    config.get_terminal_writer().flush()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(int(session.exitstatus))
 
 
 @pytest.hookimpl(trylast=True)  # folders mark theirs before
