@@ -369,7 +369,6 @@ def test_pilot_acts_in_its_role_alone(tmp_path: Path) -> None:
         cubic = living()[shadow.local]
     assert (shadow.role, pilot.role, cubic.role) == ("shadow", "policy", "control")
     assert shadow.policy_mbps and shadow.running_mbps and shadow.policy_mbps < shadow.running_mbps / 2
-    assert shadow.srtt_ms > 1.5 * pilot.srtt_ms, "it acted"
     assert cubic.window_packets > pilot.window_packets
     assert cubic.srtt_ms > pilot.srtt_ms
 
