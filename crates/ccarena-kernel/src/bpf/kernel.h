@@ -135,6 +135,15 @@ struct bictcp {
 	u32 epoch_start;
 } RELOCATED;
 
+struct minmax_sample {
+	u32 t;
+	u32 v;
+} RELOCATED;
+
+struct minmax {
+	struct minmax_sample s[3];
+} RELOCATED;
+
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	u32 mss_cache;
@@ -153,6 +162,7 @@ struct tcp_sock {
 	u32 mdev_us;
 	u32 rttvar_us;
 	u32 srtt_us;
+	struct minmax rtt_min;
 	u32 lost;
 	u32 snd_nxt;
 	u32 snd_una;

@@ -80,13 +80,18 @@ static __always_inline u32 leave(struct flow *flow, struct tcp_sock *tp, u32 win
 	return window_of_rate(tp, paced(flow, tp), window);
 }
 
-/* The law knows nothing yet. */
+/* The law knows nothing yet but the smallest RTT of a living connection, which the kernel keeps (tcp_update_rtt_min): in a
+ * queue that stands when it takes up it would hold that queue's RTT for the path's. */
 static __always_inline void take_up(struct flow *flow, struct tcp_sock *tp, u64 now)
 {
 	struct pilot *p = &flow->pilot;
 
 	__builtin_memset(p, 0, sizeof(*p));
 	pilot_open(p, window_of(flow, tp), tp->snd_cwnd < tp->snd_ssthresh);
+	if (flow->acked_ns && tp->rtt_min.s[0].v != ~0U) {
+		p->seen.base.present = (u64)tp->rtt_min.s[0].v * NSEC_PER_USEC;
+		p->seen.base.since = now;
+	}
 	p->watches = flow->tally.role == ROLE_SHADOW;
 	flow->delivered_seen = tp->delivered;
 	flow->lost_seen = tp->lost;
