@@ -13,6 +13,7 @@ from ccarena.core.columns import Coded, Columns, join, of_rows
 from ccarena.errors import ConfigError
 from ccarena.eval.measure import record, table
 from ccarena.eval.measure.applications import APPLICATIONS
+from ccarena.eval.measure.buffers import buffer_notes
 from ccarena.eval.measure.figure_text import heading, show
 from ccarena.eval.measure.outside import OUTSIDE, outside_notes
 from ccarena.eval.measure.packet_log import PacketLog
@@ -127,8 +128,8 @@ def repeats(runs: Sequence[Run]) -> bool:
 
 
 def notes(runs: Sequence[Run]) -> list[str]:
-    """Returns warnings that readers need to judge the figures of one scenario: programs and modules that failed, and
-    policies outside of what they saw in training.
+    """Returns warnings that readers need to judge the figures of one scenario: programs and modules that failed, flows
+    that socket buffers bounded, and policies outside of what they saw in training.
     """
     flows = [flow for run in runs if run.valid for flow in run.result["flows"]]
     failed = [
@@ -137,7 +138,8 @@ def notes(runs: Sequence[Run]) -> list[str]:
         for flow in run.result["flows"]
         if (problem := backends.failure(flow))
     ]
-    return failed + outside_notes((f"{flow['name']} ({flow['scheme']})", flow.get(OUTSIDE)) for flow in flows)
+    limited = buffer_notes(flows)
+    return failed + limited + outside_notes((f"{flow['name']} ({flow['scheme']})", flow.get(OUTSIDE)) for flow in flows)
 
 
 def known(rows: Sequence[Mapping[str, Any]], figure: str) -> bool:

@@ -23,6 +23,7 @@ from ccarena import _core
 from ccarena.cc_kernel_bridge.run import Runner, run_scenario
 from ccarena.core.learned_schemes import shipped_policies
 from ccarena.errors import PolicyError, RunnerError, ScenarioError, TraceError
+from ccarena.eval.measure.buffers import SHARES
 from ccarena.eval.measure.packet_log import PacketLog
 from ccarena.policies import artifact
 from ccarena.policies.artifact import Artifact
@@ -81,6 +82,16 @@ def test_policies_think_in_the_kernel_as_they_do_in_user_space() -> None:
             assert min(decisions) > 3 and max(decisions) < 2 * min(decisions) + 20, (flow["name"], decisions)
             assert flow["delivered_bytes"] == pytest.approx(as_daemon["delivered_bytes"], rel=0.25), flow["name"]
     assert not as_daemons
+
+
+def test_a_flow_says_how_long_socket_buffers_bounded_it() -> None:
+    """A queue without a limit takes all that a window may hold; a short one ends its growth before."""
+    document = scenario("reno", seconds=4.0)
+    [link] = document["links"]
+    document["links"] = [{**link, "service": {"type": "constant", "rate_mbps": 100}, "queue": {"type": "infinite"}}]
+    bounded, free = (run_scenario({**each, "record": {}}) for each in (document, scenario("reno")))
+    shares = [[of["flows"][0][key] for key in SHARES] for of in (bounded, free)]
+    assert 0.01 < sum(shares[0]) <= 1 and sum(shares[1]) < 0.01, shares
 
 
 def test_rates_timers_and_windows_without_a_base_do_in_the_kernel_what_they_do_in_the_simulator(tmp_path: Path) -> None:

@@ -165,6 +165,13 @@ pub struct FlowResult {
     pub rtt_min_ms: Option<f64>,
     /// Mean RTT; none without a sample.
     pub rtt_mean_ms: Option<f64>,
+    /// Share of its time with data in which the sender's socket buffer bounded it instead of the congestion window; none where
+    /// that is not counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sender_buffer_share: Option<f64>,
+    /// The same of the receiver's buffer, by its window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receiver_buffer_share: Option<f64>,
     /// Results of its application.
     #[serde(flatten)]
     pub app: AppResult,

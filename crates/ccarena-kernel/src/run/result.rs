@@ -34,6 +34,7 @@ pub fn flow(scenario: &Scenario, index: usize, outcome: FlowOutcome<'_>) -> Flow
     let whole = info.tcpi_rtt > 0;
     let mean = if totals.rtt_count > 0 { Some(totals.rtt_sum / totals.rtt_count) } else { sent.rtt_mean };
     let seen = info.tcpi_min_rtt > 0 && info.tcpi_min_rtt != u32::MAX && mean.is_some();
+    let share = |limited_us: u64| (info.tcpi_busy_time > 0).then(|| limited_us as f64 / info.tcpi_busy_time as f64);
     FlowResult {
         sent_packets: u64::from(info.tcpi_data_segs_out),
         retransmitted_packets: u64::from(info.tcpi_total_retrans),
@@ -53,6 +54,8 @@ pub fn flow(scenario: &Scenario, index: usize, outcome: FlowOutcome<'_>) -> Flow
         undone_recoveries: bridged.then_some(totals.undone_recoveries),
         rtt_min_ms: seen.then(|| ms(Dur::from_micros(u64::from(info.tcpi_min_rtt)))),
         rtt_mean_ms: mean.filter(|_| seen).map(ms),
+        sender_buffer_share: share(info.tcpi_sndbuf_limited),
+        receiver_buffer_share: share(info.tcpi_rwnd_limited),
         app: sent
             .app
             .with_arrivals(scenario.flows[index].start, |_, end| apps::reached(&received.progress, end))
