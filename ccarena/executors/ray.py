@@ -62,7 +62,7 @@ ENVIRONMENT = {
     # ends finds objects destroyed, and the process dies of a segmentation fault after its work.
     "RAY_enable_open_telemetry": "0",
 }
-"""What Ray reads before it is imported, unless the user has set it."""
+"""Environment variables for Ray, which reads them when it is imported; those that the user has set stay."""
 
 
 def module(purpose: str = "--executor ray") -> ModuleType:

@@ -85,7 +85,7 @@ class Sums(NamedTuple):
     """IP bytes that left the link in the flow's time."""
     queueing_ns: int
     whole_ns: int
-    """From entering the queue until the last bit is sent."""
+    """Sum of the times from entering the queue until the last bit is sent."""
 
 
 class Percentiles(NamedTuple):
@@ -94,7 +94,7 @@ class Percentiles(NamedTuple):
     queueing_ms: Sequence[float]
     """Queueing delays at each of SHARES."""
     whole_ms: float
-    """From entering the queue until the last bit is sent, at TAIL."""
+    """Time from entering the queue until the last bit is sent, at TAIL."""
     signal_ms: float
     """Signal delays at TAIL."""
 

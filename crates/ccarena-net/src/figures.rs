@@ -114,7 +114,7 @@ struct Signals<'a> {
     gone_ns: Cow<'a, [i64]>,
     /// Each millisecond with an arrival: its number, the least departure in ns, and the milliseconds since the one before.
     seen: Vec<(i64, i64, i64)>,
-    /// Where the millisecond of the last arrival ends.
+    /// End of the millisecond of the last arrival.
     until_ns: i64,
     before_ns: i64,
     left_ns: i64,

@@ -63,8 +63,9 @@ impl Columns<'_> {
     }
 }
 
-/// `sums_of_flows(packets, window_ns, active_ns) -> list of tuples`: for each flow, packets, bytes, bytes while it is there,
-/// and the sums of queueing delays and of times from arrival to departure in ns, over packets that left in (from, to].
+/// `sums_of_flows(packets, window_ns, active_ns) -> list of tuples`: packets, bytes, bytes while the flow is there, and the
+/// sums of queueing delays and of times from arrival to departure, in ns. Each tuple is of one flow, over packets that left
+/// in (from, to].
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "as PyO3 hands arguments over")]
 #[expect(clippy::type_complexity, reason = "a row of five numbers")]

@@ -60,7 +60,7 @@ impl Kind {
 #[derive(Clone, Debug)]
 pub struct Controller {
     pub(super) kind: Kind,
-    /// What its map holds.
+    /// Contents of the map that the program reads.
     pub(super) bytes: Vec<u8>,
 }
 

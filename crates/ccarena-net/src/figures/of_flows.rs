@@ -121,13 +121,13 @@ pub struct Percentiles {
 /// Shares of the sorted values at which percentiles are taken.
 #[derive(Clone, Copy, Debug)]
 pub struct Shares<'a> {
-    /// Of queueing delays.
+    /// Shares for queueing delays.
     pub queueing: &'a [f64],
-    /// Of whole delays and of signal delays.
+    /// Share for whole delays and signal delays.
     pub tail: f64,
 }
 
-/// What a flow's signal delays depend on beside its packets.
+/// Pauses of a flow's application, on which signal delays depend beside its packets.
 #[derive(Clone, Debug, Default)]
 pub struct Pauses {
     /// Time without a packet after which the application pauses; None if it never does.
