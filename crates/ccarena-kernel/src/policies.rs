@@ -63,7 +63,7 @@ pub struct LoadOptions {
     pub option: TcpOption,
     /// The policy decides, and CUBIC acts.
     pub shadow: bool,
-    /// Number for [`Operation::guard`]; none takes [`GUARD`](ccarena_cc::operation::GUARD), or for a loaded name what is in force.
+    /// Number for [`Operation::guard`]; none takes [`GUARD`], or for a loaded name what is in force.
     pub guard: Option<u32>,
 }
 
