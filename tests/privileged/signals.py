@@ -26,7 +26,7 @@ SIGNALS = {signal["name"]: signal for signal in _core.signals()}
 
 @dataclass(frozen=True)
 class Bound:
-    """A mean may differ from the simulator's by `relative` of it, and `absolute` more in the signal's unit."""
+    """A mean, or median (MEDIANS), may differ from the simulator's by `relative` of it and `absolute` in its unit."""
 
     relative: float
     absolute: float
@@ -166,6 +166,10 @@ silence is beyond it.
 """
 
 
+MEDIANS = ("rttvar_ms",)
+"""Signals whose median over periods counts: one packet that a busy machine holds up moves their mean for long."""
+
+
 def columns(name: str, backend: str) -> list[dict[str, Any]]:
     """Every signal that `backend` measures, over a period and, where both can do that, over the flow's last RTTs."""
     out: list[dict[str, Any]] = []
@@ -243,12 +247,14 @@ def execute(document: dict[str, Any], backend: str) -> dict[str, Any]:
 
 
 def measure(backend: str, folder: Path) -> dict[str, dict[str, float]]:
-    """Returns the mean of every column of each flow's reports after the warm-up."""
+    """Returns the mean of every column of each flow's reports after the warm-up, or its median."""
     out = {}
     for names in side_by_side(backend):
         for flow in execute(scenario(names, backend, folder), backend)["flows"]:
             report = Spec.of(_core.learned(json.dumps(spec(flow["name"], backend)))).report
             rows = np.asarray(flow["reports"], float)
             times_s = np.cumsum(rows[:, report.index("interval_ms")]) / 1e3
-            out[flow["name"]] = dict(zip(report, rows[times_s > WARM_UP_S].mean(axis=0), strict=True))
+            rows = rows[times_s > WARM_UP_S]
+            out[flow["name"]] = dict(zip(report, rows.mean(axis=0), strict=True))
+            out[flow["name"]] |= {each: np.median(rows[:, report.index(each)]) for each in MEDIANS if each in report}
     return out
