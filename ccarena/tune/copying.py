@@ -51,7 +51,7 @@ def _copy_run(source: Path, target: Path, setting: Mapping[str, Any]) -> None:
         write_atomically(target / name, (source / name).read_bytes() if (source / name).is_file() else b"")
     changed = checkpoint.Checkpoint(start.arrays, {**start.rest, "config": fixed(own_files.portable(config))})
     checkpoint.save(target, changed)
-    # What it fell back on is another training's.
+    # The checkpoints that it would fall back on are another training's.
     for old in (target / checkpoint.PREVIOUS, *(target / checkpoint.OLDER).glob("*.safetensors")):
         old.unlink(missing_ok=True)
     save_config(own_files.inside(config), target / CONFIG)

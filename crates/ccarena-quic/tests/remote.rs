@@ -215,7 +215,7 @@ fn no_tcp_connection_stays_without_a_ticket() {
         let mut wrong = preamble.clone();
         wrong[20] ^= 1;
         assert!(!stays_open(&server, b"GET / HTTP/1.1\r\n\r\n") && !stays_open(&server, &wrong));
-        // Those who say nothing are held for a while, but only so many: the oldest make room.
+        // The server holds silent connections for a while, but only so many: the oldest make room.
         let silent: Vec<TcpStream> = (0..80).map(|_| TcpStream::connect(server.1).unwrap()).collect();
         assert!(stays_open(&server, &preamble), "the right one is let in");
         let is_closed = |connection: &TcpStream| {

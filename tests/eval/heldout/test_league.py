@@ -157,7 +157,7 @@ def test_the_oracle_of_a_constant_link_loses_the_first_round_trip_alone() -> Non
 
 
 def test_nobody_tells_the_causal_oracle_the_capacity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where capacity steps, what it has to find out costs it a few percent; behind a constant rate less."""
+    """The search for the capacity costs it a few percent where the capacity steps, and less where it is constant."""
     every = of(tmp_path, monkeypatch)
     lost = {}
     for family in ("constant", "steps"):

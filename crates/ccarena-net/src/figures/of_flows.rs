@@ -145,7 +145,7 @@ pub fn percentiles(
     of: &[Option<Pauses>],
     shares: Shares<'_>,
 ) -> Vec<Option<Percentiles>> {
-    // Of all packets, within the window or not: this is room, and takes a look at one column alone.
+    // This counts all packets, within the window or not: it is for room, and reads one column alone.
     let mut counts = vec![0_usize; of.len()];
     for &flow in packets.flow.unwrap_or_default() {
         if let Some(count) = counts.get_mut(flow as usize) {

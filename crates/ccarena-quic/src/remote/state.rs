@@ -278,7 +278,7 @@ mod tests {
         let admitted = state.admit(&first, at(1)).unwrap();
         assert_eq!((admitted.flow, admitted.load.is_none()), (1, true));
         assert_eq!(refused(&mut state, &first, at(1)), "a ticket that was used");
-        // That of a flow that starts late is good until then.
+        // The ticket of a flow that starts late is good until it starts.
         assert!(state.expects_tickets(at(39)) && !state.expects_tickets(at(40)));
         assert_eq!(state.admit(&late, at(39)).unwrap().flow, 0);
         assert!(!state.expects_tickets(at(1)), "each was used");

@@ -209,7 +209,7 @@ impl Incoming {
         };
         let (due, ends) = (sender.next() <= now, now >= of.end);
         if let Some(sample) = if samples || due || ends { sender.sample(now) } else { None } {
-            // What exceeds a limit, or is of a run that is over, ends it at the next look.
+            // A sample beyond a limit, or of a run that is over, ends the connection at the next look.
             let _ = locked(&self.state).add(of, 0, |seen| seen.samples.push(sample));
         }
         if ends {

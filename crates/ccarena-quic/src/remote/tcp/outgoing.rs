@@ -204,7 +204,7 @@ impl Taker {
     }
 
     fn on_ready(&mut self, now: Time, token: u64, poller: &Poller) {
-        // What came before an error is read first, and then the error.
+        // Bytes that came before an error are read first, and then the error.
         if let Err(error) = self.greet(token, poller).and_then(|()| self.take(now)) {
             self.fail(&error);
         }
