@@ -39,27 +39,17 @@ TRANSPORT: dict[str, dict[str, Any]] = {
 """Fields of a flow by which the simulator models the transport."""
 
 
+@pytest.mark.parametrize("application", APPLICATIONS)
 @pytest.mark.parametrize("backend", [name for name, each in BACKENDS.items() if each.real_time])
-def test_applications_are_the_simulators(backend: str, request: pytest.FixtureRequest) -> None:
-    """Side by side, each on a link of its own."""
+def test_an_application_is_the_simulators(backend: str, application: str, request: pytest.FixtureRequest) -> None:
     request.getfixturevalue(backend)
-    flow = {"scheme": "cubic", **TRANSPORT[backend]}
-    document = {
-        "duration_s": 3,
-        "links": [{**LINK, "name": name} for name in APPLICATIONS],
-        "flows": [{**flow, "name": name, "path": [name], "app": app} for name, (app, _) in APPLICATIONS.items()],
-    }
+    app, bounds = APPLICATIONS[application]
+    document = {"duration_s": 3, "links": [LINK], "flows": [{"scheme": "cubic", "app": app, **TRANSPORT[backend]}]}
     real, simulated = ccarena.run(document, backend=backend), ccarena.run(document)
     if not real[0].valid:
         pytest.skip("the machine was late")
     assert [flow.get("error") for flow in real[0].result["flows"]] == [None] * len(real[0].result["flows"])
     ours, theirs = (results.columns("flows") for results in (simulated, real))
     np.testing.assert_array_equal(ours["flow"], theirs["flow"])
-    # Applications that open flows name them APPLICATION-NUMBER.
-    application = np.array([name.split("-")[0] for name in ours["flow"]])
-    for name, (_, bounds) in APPLICATIONS.items():
-        own = application == name
-        assert own.any()
-        for figure, bound in bounds.items():
-            expected = ours[figure][own]
-            np.testing.assert_allclose(theirs[figure][own], expected, rtol=bound, err_msg=f"{name}: {figure}")
+    for figure, bound in bounds.items():
+        np.testing.assert_allclose(theirs[figure], ours[figure], rtol=bound, err_msg=figure)
