@@ -461,7 +461,7 @@ REFUSED = {
     "stats --listen 9100": "--listen 9100: expected ADDRESS:PORT",
     "connections operated --follow 0": "--follow 0: expected 0.01 to 3600 seconds",
 }
-"""What cannot be, and the reason that is said. One loaded policy serves all: the verifier takes seconds."""
+"""Each refusal names its reason. One loaded policy serves all: the verifier takes seconds."""
 
 
 def test_what_cannot_be_is_refused_and_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:

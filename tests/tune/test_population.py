@@ -170,7 +170,7 @@ def test_a_copy_has_the_weights_and_goes_on_with_the_other_setting(
 
 
 class Controller:
-    """Of Ray Tune, what the scheduler uses."""
+    """Stand-in for the part of Ray Tune that the scheduler uses."""
 
     def __init__(self, names: str) -> None:
         self.trials = [SimpleNamespace(trial_id=n, status="PENDING", config=MIDDLE) for n in names]
