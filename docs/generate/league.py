@@ -154,7 +154,7 @@ def _finding(known: Iterable[Headroom]) -> list[str]:
     for bound, text in (
         ("link", "The link is the bound on"),
         ("knowledge", "Only a sender that is told the capacity has more than 5 % left on"),
-        ("controller", "A better end-to-end controller has more than 5 % left on"),
+        ("controller", "An end-to-end controller that suits each link has more than 5 % left on"),
     ):
         names = [f"`{each.family}`" for each in whole if each.bound == bound]
         out += [f"- {text} {', '.join(names)}."] if names else []
