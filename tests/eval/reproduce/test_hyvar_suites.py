@@ -10,6 +10,7 @@ import pytest
 from ccarena import cli, traces
 from ccarena.errors import PolicyError, TraceError
 from ccarena.eval.reproduce import policy, runs, suite
+from ccarena.traces.manifest import manifest
 from tests.policies.made import continuous
 
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: suites not run (run make)")
@@ -101,6 +102,21 @@ def test_cellular_links_were_not_trained_on() -> None:
 
     used = {name for n in (1, 2) for name in suite.load(f"hyvar/cellular-{n}").suite.sweep["trace"]}
     assert used == set(HELD_OUT)
+
+
+@pytest.mark.parametrize("name", ["hyvar/ablation", "hyvar/cellular-1", "hyvar/cellular-2"])
+def test_every_seed_starts_a_recording_elsewhere(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same stretch again is the same run, which is no further evidence."""
+    monkeypatch.setattr(traces, "find", Path)
+    lengths_ms = {entry.name: entry.duration_ms for entry in manifest()}
+    loaded = suite.load(name)
+    most = loaded.suite.seeds.full if loaded.suite.aside else loaded.suite.seeds.most
+    starts: dict[str, set[int]] = {}
+    for run in runs.expand(loaded, seeds=most):
+        service = run.spec["document"]["links"][0]["service"]
+        if service["type"] == "trace":
+            starts.setdefault(service["file"], set()).add(service["offset_ms"] % lengths_ms[service["file"]])
+    assert starts and {len(places) for places in starts.values()} == {most}
 
 
 def test_made_up_capacity_stands_in_for_missing_traces_and_says_so(
