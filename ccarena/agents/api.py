@@ -78,13 +78,13 @@ def train(
     resumed; TrainingError if learning breaks down; MissingDependencyError without PyTorch.
     """
     changes = {**(overrides or {}), **({} if out is None else {"out": os.fspath(out)})}
-    given = load_config(config.model_dump(mode="json") if isinstance(config, TrainConfig) else config, changes)
+    # A run goes on with its own configuration, so here the other one only says which run.
+    used = {key: value for key, value in changes.items() if key in ("name", "out")} if resume else changes
+    given = load_config(config.model_dump(mode="json") if isinstance(config, TrainConfig) else config, used)
     if given.out is not None and is_url(given.out):
         with opened(given.out, resume) as here:
             return train(config, changes, out=here, resume=resume, command=command, until=until)
-    chosen = load_config(config.model_dump(mode="json") if isinstance(config, TrainConfig) else config, changes)
-    if resume:
-        chosen = resumed(chosen, changes)
+    chosen = resumed(given, changes) if resume else given
     # The native extension from here on: `--print-config` does without it.
     from ccarena.configs.link_distribution import distribution_json, heuristics, name_traces
     from ccarena.envs.rewards import Reward

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ccarena.agents.algorithm import Context
 from ccarena.agents.evolution_runs import LocalEvaluator, Scored
-from ccarena.configs.link_distribution import with_trace_files
+from ccarena.configs.link_distribution import with_link_files
 from ccarena.configs.schema import TrainConfig
 from ccarena.envs.trials import Candidate
 from ccarena.errors import TrainingError, WorkerError
@@ -37,7 +37,7 @@ class RayEvaluator:
 
     def __init__(self, context: Context) -> None:
         self._started_ray = connect(context.config.ray.address)
-        self._config = with_trace_files(context.config)
+        self._config = with_link_files(context.config)
 
     def score(self, candidates: Sequence[Candidate], seed: int) -> list[Scored]:
         """Returns the scores of the candidates over the links of `seed`, in their order. Raises TrainingError if one

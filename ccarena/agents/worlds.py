@@ -8,7 +8,7 @@ import gymnasium as gym
 
 from ccarena.agents.algorithm import MakeEnvs
 from ccarena.configs import TrainConfig
-from ccarena.configs.link_distribution import with_trace_files
+from ccarena.configs.link_distribution import with_link_files
 
 __all__ = ["environments"]
 
@@ -17,7 +17,7 @@ def environments(config: TrainConfig) -> MakeEnvs:
     """Returns a maker of environments of the configured distribution, on a cluster if the algorithm steps them
     there.
     """
-    made = functools.partial(_make_envs, config if config.executor == "local" else with_trace_files(config))
+    made = functools.partial(_make_envs, config if config.executor == "local" else with_link_files(config))
     if config.executor == "local" or not config.algorithm.steps_together:
         return made
     from ccarena.agents.ray_envs import on_cluster

@@ -76,11 +76,13 @@ def run(args: argparse.Namespace) -> int:
         overrides["ray.address"] = args.ray_address
     if args.resume and "out" in overrides and "config" in args.given:
         raise ConfigError("--config has no effect beside --resume and --out: the run has its own configuration")
-    config = load_config(args.config, overrides)
-    if not args.resume or args.help:
+    resumes = args.resume and not args.help
+    # A run goes on as it is configured itself: the other configuration only says which run.
+    used = {key: value for key, value in overrides.items() if key in ("name", "out")} if resumes else overrides
+    config = load_config(args.config, used)
+    if not resumes:
         refuse_unused_keys(config, overrides)
     elif not is_url(config.out or ""):
-        # A run goes on as it is configured itself.
         refuse_unused_keys(resumed(config, overrides), overrides)
     if args.help:
         args.train_parser.epilog = _key_help(args.config, config)

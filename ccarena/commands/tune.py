@@ -81,7 +81,8 @@ def run(args: argparse.Namespace) -> int:
         plan, space, config = begun or _read(out)
         if args.resume:
             prepare(place, plan.search, args.ray_address)
-        remember(shlex.join(["ccarena", "tune", "--out", place, "--resume"]))
+        where = [] if args.ray_address is None else ["--ray-address", args.ray_address]
+        remember(shlex.join(["ccarena", "tune", "--out", place, "--resume", *where]))
         return _sweep(out, plan, space, config)
 
 

@@ -95,6 +95,11 @@ class AlgorithmSection(Section):
         """Returns the parameters of the spec that are searched, with their ranges."""
         return {}
 
+    @property
+    def datasets(self) -> list[str]:
+        """Returns the folders of datasets in its key `data`; none if it does not learn from any."""
+        return []
+
 
 class A3CConfig(AlgorithmSection):
     """Asynchronous advantage actor-critic (Mnih et al. 2016) for discrete and continuous actions."""
@@ -297,6 +302,11 @@ class OfflineConfig(AlgorithmSection):
     steps_together = False
     even_learners = False
     in_flight = frozenset(("learning_rate", "learning_rate_end", "max_grad_norm"))
+
+    @property
+    def datasets(self) -> list[str]:
+        """Returns the folders of datasets that it learns from."""
+        return self.data
 
     data: list[Text] = Field([])
     """Folders of datasets that `ccarena data collect` wrote, for the same spec. If there are none, the training first

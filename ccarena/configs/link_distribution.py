@@ -287,13 +287,21 @@ def _known(key: str, what: str, name: str, known: list[str]) -> str:
     return name
 
 
-def with_trace_files(config: TrainConfig) -> TrainConfig:
-    """Returns `config` with the files of its recordings in place of their names, for machines that lack them."""
+def with_link_files(config: TrainConfig) -> TrainConfig:
+    """Returns `config` with files in place of names and folders of recordings and finds, for machines that lack them.
+
+    Raises ConfigError if one is missing.
+    """
     link = config.env.link
-    if link.kinds.trace == 0:
-        return config
-    named = link.model_copy(update={"traces": _traces(link.traces) or "auto"})
-    return config.model_copy(update={"env": config.env.model_copy(update={"link": named})})
+    files: dict[str, Any] = {}
+    if link.kinds.trace > 0:
+        files["traces"] = _traces(link.traces) or "auto"
+    if link.kinds.conditions > 0:
+        files["conditions"] = [str(find(name)) for name in link.conditions]
+    if link.kinds.adversarial > 0:
+        files["adversarial"] = [str(path) for path in _attacks(link)]
+    env = config.env.model_copy(update={"link": link.model_copy(update=files)})
+    return config.model_copy(update={"env": env}) if files else config
 
 
 def _traces(names: str | list[str]) -> list[str]:

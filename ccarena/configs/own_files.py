@@ -1,21 +1,25 @@
 """User's own files that a configuration names: copied to the run's folder, and identified by their content.
 
 A run's folder holds a copy of each in `own/`, and `config.yaml` names the copies, so that the folder can be moved.
-`own/files.json` has their SHA-256 and their origin. An artifact names files without folders, with their SHA-256.
+Modules that a Python file imports from its own folder are copied with it. `own/files.json` has their SHA-256 and their
+origin. An artifact names files without folders, with their SHA-256.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ccarena.configs.learning import OWN_FILE, SPEC_FILES
 from ccarena.configs.load import NAMED
+from ccarena.configs.located import located
 from ccarena.configs.schema import TrainConfig
 from ccarena.core.files import write_atomically
+from ccarena.core.own_imports import beside
 from ccarena.core.reader import read_bytes
 from ccarena.errors import ConfigError
 
@@ -33,7 +37,7 @@ def keep(config: TrainConfig, out: Path) -> TrainConfig:
     """
     names = _names(config)
     kept = {}
-    for file, name in names.items():
+    for name, file in _all(names).items():
         data = _read(file)
         write_atomically(out / FOLDER / name, data)
         kept[name] = {"sha256": _digest(data), "from": str(file.resolve())}
@@ -50,15 +54,15 @@ def inside(config: TrainConfig) -> TrainConfig:
 def portable(config: TrainConfig) -> dict[str, Any]:
     """Returns `config` as plain data that does not depend on where the run and its files lie.
 
-    The user's own files have no folder, and their SHA-256 is under `own_files`; recordings given as files have their
-    names alone. Raises ConfigError if a file cannot be read.
+    The user's own files have no folder, and their SHA-256 is under `own_files`; recordings, finds and datasets have
+    their names alone. Raises ConfigError if a file cannot be read.
     """
     names = _names(config)
     data = _renamed(config, names.__getitem__).model_dump(mode="json", exclude={"out"})
-    link = data["env"]["link"]
-    if isinstance(link["traces"], list):
-        link["traces"] = [Path(each).name if Path(each).is_file() else each for each in link["traces"]]
-    digests = {name: _digest(_read(file)) for file, name in names.items()}
+    for key, files in located(config).items():
+        *sections, last = key.split(".")
+        functools.reduce(dict.__getitem__, sections, data)[last] = [Path(each).name for each in files]
+    digests = {name: _digest(_read(file)) for name, file in _all(names).items()}
     return {**data, DIGESTS: digests} if digests else data
 
 
@@ -67,13 +71,17 @@ def without_folder(name: str) -> str:
     return name.rpartition("/")[2] if OWN_FILE in name else name
 
 
-def check(file: Path, data: bytes) -> None:
-    """Raises ConfigError if `file`, whose content is `data`, is a run's copy and has changed since the run started."""
-    known = _list(file.parent).get(file.name)
-    if file.parent.name == FOLDER and known is not None and known["sha256"] != _digest(data):
+def check(folder: Path, name: str, data: bytes) -> None:
+    """Raises ConfigError if the file `name` in `folder`, whose content is `data`, is a run's copy and has changed since
+    the run started.
+    """
+    if folder.name != FOLDER:
+        return
+    known = _list(folder).get(name)
+    if known is not None and known["sha256"] != _digest(data):
         raise ConfigError(
-            f"{file}: it was changed after the run was started with it (SHA-256 {_digest(data)[:16]}, expected "
-            f"{known['sha256'][:16]}); put the file back as it was, or start a new run for the changed one"
+            f"{folder / name}: it was changed after the run was started with it (SHA-256 {_digest(data)[:16]}, "
+            f"expected {known['sha256'][:16]}); put the file back as it was, or start a new run for the changed one"
         )
 
 
@@ -106,11 +114,30 @@ def _names(config: TrainConfig) -> dict[Path, str]:
     """
     found: dict[Path, str] = {}
     _renamed(config, lambda file: found.setdefault(file, file.name))
-    taken: dict[str, str] = {}
+    taken = {name: _digest(_read(path)) for name, path in _imported(found).items()}
     for file in found:
         digest, number = _digest(_read(file)), 2
         while taken.setdefault(found[file], digest) != digest:
             found[file], number = f"{file.stem}-{number}{file.suffix}", number + 1
+    return found
+
+
+def _all(names: Mapping[Path, str]) -> dict[str, Path]:
+    """Returns the user's own files by the names of `_names`, and the modules that they import."""
+    return {**_imported(names), **{name: file for file, name in names.items()}}
+
+
+def _imported(files: Iterable[Path]) -> dict[str, Path]:
+    """Returns the modules that `files` import from their folders, by name. Raises ConfigError if two have one name."""
+    found: dict[str, Path] = {}
+    for file in files:
+        for name, path in beside(file).items() if file.suffix == ".py" else ():
+            other = found.setdefault(name, path)
+            if _read(other) != _read(path):
+                raise ConfigError(
+                    f"{file}: it imports {path}, and another file of the configuration imports {other}, which has the "
+                    "same name: give one of them another name"
+                )
     return found
 
 

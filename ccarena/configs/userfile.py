@@ -18,6 +18,7 @@ from typing import Any
 
 from ccarena.configs import own_files
 from ccarena.configs.learning import OWN_FILE
+from ccarena.core.own_imports import beside, importing
 from ccarena.errors import ConfigError, did_you_mean
 
 __all__ = ["arguments_of", "bind", "find", "is_own"]
@@ -46,9 +47,12 @@ def _load(file: Path, where: str) -> ModuleType:
         source = file.read_bytes()
     except OSError as error:
         raise ConfigError(f"{where}: cannot read {file}: {error.strerror}; expected a Python file") from error
-    own_files.check(file, source)
+    contents = {file.name: source} | {name: path.read_bytes() for name, path in beside(file).items()}
+    for name, content in contents.items():
+        own_files.check(file.parent, name, content)
     # By content, so that a file that was changed is run again, and one that was not keeps its classes.
-    name = f"ccarena_own_{file.stem}_{hashlib.sha256(source + str(file.resolve()).encode()).hexdigest()[:12]}"
+    about = b"".join([*(contents[name] for name in sorted(contents)), str(file.resolve()).encode()])
+    name = f"ccarena_own_{file.stem}_{hashlib.sha256(about).hexdigest()[:12]}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, file)
@@ -57,7 +61,8 @@ def _load(file: Path, where: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and pickling look the module up by its name
     try:
-        spec.loader.exec_module(module)
+        with importing(file):
+            spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         line = _line_in(file, error)

@@ -14,6 +14,7 @@ from typing import Any
 from ccarena.configs import userfile
 from ccarena.controllers.interface import Controller
 from ccarena.core.files import digest
+from ccarena.core.own_imports import beside
 from ccarena.errors import ConfigError, ControllerError, did_you_mean
 
 __all__ = [
@@ -77,12 +78,15 @@ def class_of(flow: Mapping[str, Any]) -> type:
 
 
 def identity(flow: Mapping[str, Any]) -> str:
-    """Returns a controller's class and its file's digest, whatever the place of the file."""
+    """Returns a controller's class and the digest of its file and of what this imports from its folder, whatever the
+    place of the file.
+    """
     where = flow["controller"]["class"]
     if where.startswith(_MEMORY):
         return str(where)
     file, _, name = where.rpartition(":")
-    return f"{name} {digest(Path(file).read_bytes())}"
+    files = [Path(file), *beside(Path(file)).values()]
+    return f"{name} {digest(b''.join(path.read_bytes() for path in files))}"
 
 
 def parameters(flow: Mapping[str, Any]) -> dict[str, inspect.Parameter]:

@@ -1,28 +1,32 @@
 """Shipping of files to the machines of a Ray cluster: what crosses the network brings the files that it names.
 
-A `Parcel` is pickled with every file that a text or a path in it names. A file's bytes go to Ray's object store once
-per content. A machine that has the same file under the same name uses it; another one writes it to its cache folder,
-by digest, and finds the cached name in the text. Texts in answers get their original names back.
+A `Parcel` is pickled with every file that a text or a path in it names. A Python file comes with the modules that it
+imports from its folder, and the folder of a dataset with its manifest and shards. A file's bytes go to Ray's object
+store once per content. A machine that has the same files under the same names uses them; another one writes them to its
+cache folder, by digest, and finds the cached name in the text. Texts in answers get their original names back.
 
-A file that is named within another file, or that is computed from a name, is not found: a module that a user's module
-imports, a recording that is named without its folder.
+A file that is named within another file, or that is computed from a name, is not found: one that a user's module opens,
+a recording that is named without its folder.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
+import json
 import os
 import pickle
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
 from ccarena.core.files import write_atomically
+from ccarena.core.own_imports import beside
 from ccarena.errors import WorkerError
+from ccarena.executors.file_cache import entry, prune
 
-__all__ = ["Parcel", "cache_folder"]
+__all__ = ["Parcel"]
 
 Content = TypeVar("Content")
 
@@ -34,6 +38,8 @@ _LONGEST = 4096
 """Longest text that may name a file: Linux's longest path."""
 _OWN = re.compile(r"(.+\.py)(:\w+)")
 """Text `FILE.py:NAME`."""
+_MANIFEST = "manifest.json"
+"""File that names the others of a folder under `shards`, as that of a dataset does (`ccarena.data.dataset`)."""
 
 _stored: dict[tuple[str, str], Any] = {}
 """References to the store by connection and digest, of files that this process has put there."""
@@ -100,11 +106,6 @@ class _Answer:
         self.data = data
 
 
-def cache_folder() -> Path:
-    """Returns the folder of shipped files on this machine: `$XDG_CACHE_HOME/ccarena/files`."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "ccarena", "files")
-
-
 def _dumped(what: Any, persistent: Callable[[str], str | None]) -> bytes:
     """Pickles `what`; texts and paths for which `persistent` has an answer are replaced by it."""
     from ray import cloudpickle
@@ -135,27 +136,54 @@ def _loaded(data: bytes, name: Callable[[str], str]) -> Any:
 
 
 def _file(text: str, files: dict[str, Any]) -> str | None:
-    """Returns the digest of the file that `text` names, and `text`, and puts the file's reference into `files`."""
+    """Returns the digest of the files that `text` names, and `text`, and puts references to them into `files`."""
     # A scheme's name is none, whatever files there are: a file has a folder or a suffix.
     if len(text) > _LONGEST or not ("/" in text or _SUFFIX.search(text)):
         return None
     name, _ = _parts(text)
-    digest = _digest(name)
-    if digest is None:
+    found = _shipment(name)
+    if found is None:
         return None
+    digest = _digest_of(found)
     if digest not in files:
         import ray
 
-        stored = ray.get_runtime_context().get_worker_id(), digest
-        if stored not in _stored:
-            _stored[stored] = ray.put(Path(name).read_bytes())
-        files[digest] = _stored[stored]
+        files[digest] = {}
+        for relative, (path, content) in found.items():
+            stored = ray.get_runtime_context().get_worker_id(), content
+            if stored not in _stored:
+                _stored[stored] = ray.put(path.read_bytes())
+            files[digest][relative] = _stored[stored]
     return digest + text
 
 
 def _parts(text: str) -> tuple[str, str]:
     found = _OWN.fullmatch(text)
     return (found[1], found[2]) if found else (text, "")
+
+
+def _shipment(name: str) -> dict[str, tuple[Path, str]] | None:
+    """Returns the files that travel for a name, with their SHA-256, by their name beside it; None if there are none."""
+    path = Path(name)
+    try:
+        if path.is_file():
+            paths = {path.name: path} | (beside(path) if path.suffix == ".py" else {})
+        elif (path / _MANIFEST).is_file():
+            shards = json.loads((path / _MANIFEST).read_bytes())["shards"]
+            paths = {f"{path.name}/{file}": path / file for file in [_MANIFEST, *shards]}
+        else:
+            return None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    found = {relative: (each, _digest(str(each))) for relative, each in paths.items()}
+    if any(digest is None for _, digest in found.values()):
+        return None
+    return cast(dict[str, tuple[Path, str]], found)
+
+
+def _digest_of(shipment: Mapping[str, tuple[Path, str]]) -> str:
+    about = "".join(f"{relative}\n{shipment[relative][1]}\n" for relative in sorted(shipment))
+    return hashlib.sha256(about.encode()).hexdigest()
 
 
 def _digest(name: str) -> str | None:
@@ -174,23 +202,26 @@ def _digest(name: str) -> str | None:
 
 
 def _here(about: str, files: dict[str, Any]) -> str:
-    """Returns the text of `_file` with the file's name on this machine."""
+    """Returns the text of `_file` with the files' name on this machine."""
     digest, text = about[:_DIGITS], about[_DIGITS:]
     name, rest = _parts(text)
-    if _digest(name) == digest:
+    if (found := _shipment(name)) is not None and _digest_of(found) == digest:
         return text
-    # A place for each name: an answer with it gets this name back, not another one of the same content.
-    place = cache_folder() / digest / hashlib.sha256(name.encode()).hexdigest()[:8] / Path(name).name
-    if _digest(str(place)) != digest:
-        import ray
+    try:
+        # A place for each name: an answer with it gets this name back, not another one of the same content.
+        place = entry(digest) / hashlib.sha256(name.encode()).hexdigest()[:8]
+        here = place / Path(name).name
+        found = _shipment(str(here))
+        if found is None or _digest_of(found) != digest:
+            import ray
 
-        try:
-            write_atomically(place, ray.get(files[digest]))
-        except Exception as error:
-            raise WorkerError(f"{name}: this machine has no such file, and cannot get it: {error}") from error
-    here = f"{place}{rest}"
-    _written[here] = text
-    return here
+            for relative, reference in files[digest].items():
+                write_atomically(place / relative, ray.get(reference))
+            prune()
+    except Exception as error:
+        raise WorkerError(f"{name}: this machine has no such file, and cannot get it: {error}") from error
+    _written[f"{here}{rest}"] = text
+    return f"{here}{rest}"
 
 
 def _origin(text: str) -> str | None:

@@ -80,5 +80,7 @@ def _domain(trained: TrainConfig) -> str:
         return distribution_json(trained)
     except (ConfigError, TraceError):
         kinds = trained.env.link.kinds.model_copy(update={"trace": 0.0})
+        if not any(kinds.model_dump().values()):  # trained on recordings alone, which this machine lacks
+            kinds = kinds.model_copy(update={"constant": 1.0})
         link = trained.env.link.model_copy(update={"kinds": kinds})
         return distribution_json(trained.model_copy(update={"env": trained.env.model_copy(update={"link": link})}))

@@ -54,6 +54,14 @@ def read_space(path: Path, config: str, overrides: Mapping[str, Any]) -> Space:
 
 
 def check(config: TrainConfig) -> None:
-    """Raises ConfigError for a training without validations, whose results cannot be compared."""
+    """Raises ConfigError for a training without validations, whose results cannot be compared, and for datasets that
+    cannot be learned from.
+    """
     if not config.validation.kinds:
         raise ConfigError("validation.kinds is empty: trials are compared by their validations; name a kind of links")
+    if config.algorithm.datasets:
+        from ccarena.data.dataset import Dataset
+        from ccarena.policies.spec import spec_of
+
+        for folder in config.algorithm.datasets:
+            Dataset.open(folder, spec_of(config))

@@ -13,16 +13,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ccarena.configs import TrainConfig, load_config, save_config
+from ccarena.configs import TrainConfig, load_config, own_files, save_config
+from ccarena.configs.link_distribution import with_link_files
+from ccarena.configs.located import located
 from ccarena.core.files import write_atomically
 from ccarena.core.terminal import again
 from ccarena.errors import CcarenaError, ConfigError
 from ccarena.executors.ray import connect, module
+from ccarena.executors.shipping import Parcel
 from ccarena.runs.remote_folder import Kind, is_url, remote_of, shown
 from ccarena.tune import population
 from ccarena.tune.packages import check_here, check_machines
-from ccarena.tune.space import Space
-from ccarena.tune.trial import BASE, TRIALS, Trials, advance, follow
+from ccarena.tune.space import Space, check
+from ccarena.tune.trial import BASE, TRIALS, Base, Trials, advance, follow
 
 log = logging.getLogger(__name__)
 
@@ -87,10 +90,12 @@ def sweep(out: Path, plan: Plan, space: Space, config: TrainConfig | None) -> tu
     os.environ.setdefault("TUNE_GLOBAL_CHECKPOINT_S", "1")
     remote, trials = remote_of(out), Trials(shown(out))
     if config is not None:
-        save_config(config, out / BASE)
+        save_config(own_files.inside(own_files.keep(_located(config), out)), out / BASE)
         write_atomically(out / PLAN, json.dumps(asdict(plan), indent=1) + "\n")
     if remote is not None:
-        remote.push()  # trials read the configuration there
+        remote.push()
+    begun = load_config(out / BASE)
+    check(begun)
     print(f"sweep in {shown(out)}; if it ends early, {again()}", file=sys.stderr)
     from ray import tune
     from ray.tune.experiment import Trial
@@ -100,14 +105,15 @@ def sweep(out: Path, plan: Plan, space: Space, config: TrainConfig | None) -> tu
 
     searcher = _searcher(plan, space)
     seeds = list(range(1, plan.seeds + 1))
-    work = functools.partial(_trial, trials=trials, seeds=seeds)
+    base = Parcel(Base.of(begun, space))
+    work = functools.partial(_trial, trials=trials, base=base, seeds=seeds)
     if plan.scheduler == POPULATION_BASED:
         from ccarena.tune.copying import complete
 
         for each in population.read(out)[-1:]:
             complete(trials, each, seeds)
-        every = load_config(out / BASE).validation.every_decisions or 1  # `ccarena tune` sets it
-        work = functools.partial(_member, trials=trials, seeds=seeds, every=every, last=plan.validations)
+        every = begun.validation.every_decisions or 1  # `ccarena tune` sets it
+        work = functools.partial(_member, trials=trials, base=base, seeds=seeds, every=every, last=plan.validations)
     trainable = tune.with_resources(work, {"cpu": _cores_each(plan.seeds)})
     logging.getLogger("ray.tune").setLevel(logging.WARNING)
     # It warns of every trial that was killed before its first validation.
@@ -187,13 +193,25 @@ def _identifier(trial: Any) -> str:
     return str(trial.trial_id)
 
 
-def _trial(setting: Mapping[str, Any], trials: Trials, seeds: Sequence[int]) -> None:
+def _located(config: TrainConfig) -> TrainConfig:
+    """Returns `config` with files in place of names, and absolute: a trial runs in a folder of its own."""
+    files = with_link_files(config)
+    absolute = {
+        key: [os.path.abspath(each) if os.path.exists(each) else each for each in names]
+        for key, names in located(files).items()
+    }
+    return load_config(files.model_dump(mode="json"), absolute)
+
+
+def _trial(setting: Mapping[str, Any], trials: Trials, base: Parcel[Base], seeds: Sequence[int]) -> None:
     from ray import tune
 
-    follow(trials, str(tune.get_context().get_trial_id()), setting, seeds, tune.report)
+    follow(trials, str(tune.get_context().get_trial_id()), base.open(), setting, seeds, tune.report)
 
 
-def _member(setting: Mapping[str, Any], trials: Trials, seeds: Sequence[int], every: int, last: int) -> None:
+def _member(
+    setting: Mapping[str, Any], trials: Trials, base: Parcel[Base], seeds: Sequence[int], every: int, last: int
+) -> None:
     """Trains a member of a population to its next validation, and reports it; Ray Tune calls it again after a pause."""
     from ray import tune
 
@@ -203,7 +221,7 @@ def _member(setting: Mapping[str, Any], trials: Trials, seeds: Sequence[int], ev
     trial = str(tune.get_context().get_trial_id())
     for validation in range(next_one, last + 1):
         until = every * validation if validation < last else None
-        tune.report(advance(trials, trial, setting, seeds, validation, until))
+        tune.report(advance(trials, trial, base.open(), setting, seeds, validation, until))
 
 
 def _param_space(tune: Any, space: Space) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 After every validation that all seeds have reached, the trial reports the mean of their scores, by which a scheduler may
 end it. A member of a population trains to one validation at a time. An interrupted trial resumes from its runs'
 checkpoints. Below a URL, each training sends its own run (`ccarena.runs.remote_folder`), and the validations are read
-from there.
+from there. Files that the configuration names come with it (`ccarena.executors.shipping`).
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ccarena.configs import TrainConfig, save_config
+from ccarena.configs.located import located
 from ccarena.core.files import scratch
 from ccarena.core.machine import is_linux
 from ccarena.errors import INTERRUPTED, ConfigError, TrainingError
 from ccarena.eval.measure.sample import confidence_interval
 from ccarena.runs.remote_folder import RemoteFolder, is_url
 from ccarena.runs.run_folder import CONFIG, VALIDATION, is_in_use, read_progress
+from ccarena.tune.space import Space
 
-__all__ = ["BASE", "TRIALS", "Trials", "advance", "follow"]
+__all__ = ["BASE", "TRIALS", "Base", "Trials", "advance", "follow"]
 
 BASE, TRIALS = "base.yaml", "trials"
 """Entries of the sweep's folder: the configuration, and a folder per trial."""
@@ -102,9 +105,34 @@ class _Copy:
         return [list(rows) for rows in zip(*each, strict=False)]
 
 
+@dataclass(frozen=True)
+class Base:
+    """Configuration that a sweep's trials share, with the files that it names."""
+
+    config: TrainConfig
+    texts: list[tuple[bytes, str]]
+    """Texts of the search space, which may name files: as they are written there, and as they are here."""
+
+    @classmethod
+    def of(cls, config: TrainConfig, space: Space) -> Base:
+        """Returns the base of a sweep over `space`."""
+        values = [value for each in space.dimensions.values() for value in each.values if isinstance(value, str)]
+        return cls(config, [(text.encode(), text) for text in values])
+
+    def here(self, setting: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns a setting with the names that its files have here."""
+        names = {written.decode(): text for written, text in self.texts}
+        return {key: names.get(value, value) if isinstance(value, str) else value for key, value in setting.items()}
+
+    def located(self, setting: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the overrides with which a run finds here the files of which it has no copy."""
+        return {key: names for key, names in located(self.config).items() if key not in setting}
+
+
 def follow(
     trials: Trials,
     trial: str,
+    base: Base,
     setting: Mapping[str, Any],
     seeds: Sequence[int],
     report: Callable[[dict[str, Any]], None],
@@ -113,7 +141,7 @@ def follow(
 
     Raises TrainingError if a training fails, ConfigError if the sweep's URL cannot be read.
     """
-    with _trainings(trials, trial, setting, seeds) as (copy, running, logs):
+    with _trainings(trials, trial, base, setting, seeds) as (copy, running, logs):
         said = len(copy.validations(seeds))
         while running:
             _wait(copy)
@@ -133,6 +161,7 @@ def follow(
 def advance(
     trials: Trials,
     trial: str,
+    base: Base,
     setting: Mapping[str, Any],
     seeds: Sequence[int],
     validation: int,
@@ -142,7 +171,7 @@ def advance(
 
     Trainings that are there already are not started. Raises what `follow` does.
     """
-    with _trainings(trials, trial, setting, seeds, until) as (copy, running, logs):
+    with _trainings(trials, trial, base, setting, seeds, until) as (copy, running, logs):
         while running:
             _wait(copy)
             _take_those_over(running, logs, until is not None)
@@ -154,11 +183,12 @@ def advance(
 
 @contextmanager
 def _trainings(
-    trials: Trials, trial: str, setting: Mapping[str, Any], seeds: Sequence[int], until: int | None = None
+    trials: Trials, trial: str, base: Base, setting: Mapping[str, Any], seeds: Sequence[int], until: int | None = None
 ) -> Iterator[tuple[_Copy, dict[int, subprocess.Popen[bytes]], dict[int, Path]]]:
     """Yields a trial's folder, its started trainings and their logs by seed; ends them after the block."""
     runs = {seed: trials.run(trial, seed) for seed in seeds}
-    with trials.sweep_folder(BASE) as sweep, _Copy.of(trials.folder(trial)) as copy:
+    with scratch() as folder, _Copy.of(trials.folder(trial)) as copy:
+        save_config(base.config, folder / BASE)
         copy.here.mkdir(parents=True, exist_ok=True)
         logs = {seed: copy.here / f"seed-{seed}.log" for seed in seeds}
         copy.fetch(*(log.name for log in logs.values()))
@@ -169,8 +199,8 @@ def _trainings(
                 reached = copy.last([seed])
                 if until is not None and reached and reached[0]["decisions"] >= until:
                     continue
-                begin = ["--config", str(sweep / BASE), "--seed", str(seed), *_options(setting)]
-                words = ["--resume"] if copy.has(f"seed-{seed}/{CONFIG}") else begin
+                begin = ["--config", str(folder / BASE), "--seed", str(seed), *_options(base.here(setting))]
+                words = ["--resume", *_options(base.located(setting))] if copy.has(f"seed-{seed}/{CONFIG}") else begin
                 running[seed] = _start(run, words, logs[seed], until)
             yield copy, running, logs
         finally:

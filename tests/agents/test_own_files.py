@@ -105,6 +105,32 @@ def test_a_runs_folder_goes_on_where_nothing_else_is(
     ]
 
 
+def test_modules_that_a_file_imports_from_its_folder_belong_to_it(home: Path, tmp_path: Path) -> None:
+    """They are found, copied to the run's folder, and compared; those of another folder are others."""
+    from ccarena.configs.userfile import find
+
+    text = MINE.replace("report.rtt_ms / target_ms", "delay.cost(report, target_ms)")
+    (home / "mine.py").write_text("import delay\n" + text)
+    (home / "delay.py").write_text("def cost(report, target_ms):\n    return report.rtt_ms / target_ms\n")
+    (home / "nets" / "delay.py").write_text("VALUE = 2\n")
+    (home / "nets" / "other.py").write_text("def f():\n    import delay\n    return delay.VALUE\n")
+    assert find("nets/other.py:f", "reward")() == 2
+    run = train(home / "run")
+    kept = json.loads((run / "own" / "files.json").read_text())
+    assert sorted(kept) == ["delay.py", "mine-2.py", "mine.py", "spec.json"]
+    assert "delay.py" in load(run / POLICY).training["own_files"]
+    (home / "nets" / "delay.py").write_text("VALUE = 3\n")
+    assert find("nets/other.py:f", "reward")() == 3, "a changed module is imported again"
+    moved = tmp_path / "moved"
+    shutil.copytree(run, moved)
+    (moved / "own" / "delay.py").write_text("def cost(report, target_ms):\n    return 0\n")
+    with pytest.raises(ConfigError, match=r"own/delay.py: it was changed after the run was started with it"):
+        ccarena.train(out=moved, overrides={"total_decisions": 96}, resume=True)
+    (home / "nets" / "mine.py").write_text("import delay\n" + MINE)
+    with pytest.raises(ConfigError, match=r"nets/mine.py: it imports nets/delay.py, and another file of the config"):
+        train(home / "again")
+
+
 def test_a_changed_file_is_noticed(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = train(home / "run")
     capsys.readouterr()
@@ -149,6 +175,9 @@ def test_the_same_training_gives_the_same_artifact_wherever_it_is(
     assert training["network"]["name"] == "mine-2.py:Net" and sorted(training["own_files"]) == [
         *("mine-2.py", "mine.py", "spec.json"),
     ]
+    if algorithm == "es":  # a key that the default configuration lacks, as it was
+        given = {"algorithm.sigma": training["algorithm"]["sigma"]}
+        assert ccarena.train(out=runs[0], overrides=given, resume=True).finished
 
 
 def test_a_finished_run_keeps_its_verdict_and_its_count(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from ccarena import _core
 from ccarena.configs import load_config, shipped
-from ccarena.configs.link_distribution import trained_on
+from ccarena.configs.link_distribution import trained_on, with_link_files
 from ccarena.configs.schema import EnvConfig
 from ccarena.envs import LearnedVectorEnv, distribution_json
 from ccarena.errors import ConfigError, ScenarioError, TraceError
@@ -314,6 +314,9 @@ def test_trainings_draw_what_attacks_have_found(tmp_path: Path) -> None:
     envs.reset()
     assert np.isfinite([envs.step(np.full(8, 5))[1] for _ in range(20)]).all()
     assert {"kind": "find", "name": "01-loss.yaml"}.items() <= trained_on(config)[-2].items()
+    files = with_link_files(config)
+    assert files.env.link.adversarial == [str(tmp_path / "01-loss.yaml")], "what is sent to other machines"
+    assert distribution_json(files) == distribution_json(config)
 
 
 def test_links_without_finds_are_drawn_as_before() -> None:
