@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import os
 import time
 from typing import Any, cast
 
@@ -65,6 +66,7 @@ OURS = {
 """Arguments of `training` that other keys set, or that have no effect here."""
 LOSSES = {
     "policy_loss": "policy_loss",
+    "pi_loss": "policy_loss",  # IMPALA's
     "vf_loss": "value_loss",
     "qf_loss": "critic_loss",
     "entropy": "entropy",
@@ -88,6 +90,8 @@ class Rllib:
         self._started_ray = False
         self._network()  # a network that cannot be used is refused now
         self._trainer_config()
+        if context.config.executor == "ray" and ray.is_initialized():
+            self._wait_for_machines()  # before anything is written
 
     def learn(self, run: Run) -> None:
         """Runs RLlib's iterations until `run` ends the training."""
@@ -176,7 +180,7 @@ class Rllib:
             config = self._context.config
             self._started_ray = connect("local" if config.executor == "local" else config.ray.address)
             if config.executor == "ray":
-                self._wait_for_cores(config.ray.workers + self._config.learners, config.ray.patience_s)
+                self._wait_for_machines()
             trainer: Any = self._trainer_config().build_algo()
             self._trainer = trainer
             if self._replays_arrays:  # RLlib takes none but its own by its settings
@@ -194,22 +198,38 @@ class Rllib:
                 self._saved = None
         return self._trainer
 
-    def _wait_for_cores(self, needed: int, patience_s: float) -> None:
-        """Waits until the cluster has a core for every worker and learner; RLlib would wait without a word, for ever.
+    def _wait_for_machines(self) -> None:
+        """Waits until the cluster has what every worker and learner takes; RLlib would wait without a word, for ever.
 
-        Raises TrainingError if it has not after `patience_s`.
+        Raises ConfigError if it has not: at once where no machine can join, else after `ray.patience_s`.
         """
+        config, learners = self._context.config, self._config.learners
+        # As RLlib has it: a learner on a GPU takes no core.
+        gpus = learners if config.device != "cpu" else 0
+        needed = {"cores": config.ray.workers + learners - gpus, "GPUs": gpus}
+        each = f"ray.workers = {config.ray.workers} and algorithm.learners = {learners}"
+        alone = not (config.ray.address or os.environ.get("RAY_ADDRESS"))
         began_s, said = time.monotonic(), False
-        while (cores := int(ray.cluster_resources().get("CPU", 0))) < needed:
-            workers, learners = self._context.config.ray.workers, self._config.learners
-            each = f"ray.workers = {workers} and algorithm.learners = {learners}"
-            lack = f"{each} need {needed} cores, and the cluster has {cores}"
-            if time.monotonic() - began_s > patience_s:
-                raise TrainingError(f"{lack}; lower one of them, or add a machine (`ray start --address ...`)")
+        while True:
+            has = ray.cluster_resources()
+            there = {"cores": int(has.get("CPU", 0)), "GPUs": int(has.get("GPU", 0))}
+            lacking = [name for name in needed if there[name] < needed[name]]
+            if not lacking:
+                return
+            lack = "; ".join(
+                f"{each} need {needed[name]} {name}, and the cluster has {there[name]}" for name in lacking
+            )
+            lower = "lower one of them" if lacking == ["cores"] else "lower algorithm.learners"
+            if alone:
+                raise ConfigError(f"{lack}; {lower}, or name a larger cluster (--ray-address)")
+            if time.monotonic() - began_s > config.ray.patience_s:
+                raise ConfigError(f"{lack}; {lower}, or add a machine (`ray start --address ...`)")
             if not said:
-                log.warning("%s; waiting for a machine (`ray start --address ...`), %.0f s at most", lack, patience_s)
+                log.warning(
+                    "%s; waiting for a machine (`ray start --address ...`), %.0f s at most", lack, config.ray.patience_s
+                )
                 said = True
-            time.sleep(min(1.0, patience_s))
+            time.sleep(min(1.0, config.ray.patience_s))
 
     def _trainer_config(self) -> AlgorithmConfig:
         """Returns the configuration of RLlib for the rest of the training. Raises ConfigError."""

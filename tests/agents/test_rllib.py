@@ -18,6 +18,7 @@ pytest.importorskip("ray.rllib", reason="RLLIB NOT INSTALLED: training with it n
 import torch
 from ray.rllib.core.columns import Columns
 
+from bench import nodes
 from ccarena import _core
 from ccarena.agents.algorithm import Context
 from ccarena.agents.algorithms import build
@@ -29,7 +30,7 @@ from ccarena.agents.train import train
 from ccarena.agents.worlds import environments
 from ccarena.configs import TrainConfig, load_config
 from ccarena.configs.schema import RllibConfig
-from ccarena.errors import INTERRUPTED, ConfigError, MissingDependencyError, TrainingError
+from ccarena.errors import INTERRUPTED, ConfigError, MissingDependencyError
 from ccarena.executors.ray import connect, module
 from ccarena.policies.artifact import load
 from ccarena.policies.spec import spec_of
@@ -173,32 +174,58 @@ def test_a_run_is_interrupted_and_resumed_and_its_policy_acts_alike_everywhere(
     assert native.std() > 0
 
 
-def test_a_cluster_with_too_few_cores_is_said(ray_here: None, caplog: pytest.LogCaptureFixture) -> None:
-    cores = int(module().cluster_resources()["CPU"])
-    config = configuration(learners=cores).model_copy(update={"executor": "ray"})
-    config = config.model_copy(update={"ray": config.ray.model_copy(update={"patience_s": 0.1})})
-    algorithm = build(context(config))
+def test_a_cluster_with_too_few_cores_or_gpus_is_refused(
+    ray_here: None, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the numbers: before anything is built if Ray started here, and after `ray.patience_s` on a cluster."""
+    cores, gpus = (int(module().cluster_resources().get(name, 0)) for name in ("CPU", "GPU"))
+
+    def asked(learners: int, **changes: Any) -> Context:
+        config = configuration(learners=learners)
+        settings = config.ray.model_copy(update={"patience_s": 0.1})
+        return context(config.model_copy(update={"executor": "ray", "ray": settings, **changes}))
+
     said = f"ray.workers = 2 and algorithm.learners = {cores} need {cores + 2} cores, and the cluster has {cores}"
-    with pytest.raises(TrainingError, match=f"{said}; lower one of them"):
-        cast(Rllib, algorithm).start()
+    with pytest.raises(ConfigError, match=f"^{said}; lower one of them, or name a larger cluster"):
+        build(asked(cores))
+    many = f"algorithm.learners = {gpus + 1} need {gpus + 1} GPUs, and the cluster has {gpus}; lower algorithm.learners"
+    with pytest.raises(ConfigError, match=many):
+        build(asked(gpus + 1, device="cuda"))
+    assert not caplog.text
+    monkeypatch.setenv("RAY_ADDRESS", "head:6379")
+    with pytest.raises(ConfigError, match=f"{said}; lower one of them, or add a machine"):
+        build(asked(cores))
     assert f"{said}; waiting for a machine" in caplog.text
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("trainer", ["ppo", "appo", "impala", "sac"])
-@pytest.mark.parametrize("name", ["acct", "aurora"])
-def test_every_trainer_learns_on_a_cluster(trainer: str, name: str, tmp_path: Path) -> None:
-    """Discrete and continuous actions, two workers and for the on-policy ones a learner process; SAC from arrays."""
-    more = {"num_steps_sampled_before_learning_starts": 64} if trainer == "sac" else {"learners": 1}
-    config = configuration(tmp_path, name, trainer=trainer, **more)
-    module().init(address="local", num_cpus=3, include_dashboard=False, log_to_driver=False)
+@pytest.mark.parametrize(("name", "learners"), [("acct", 1), ("aurora", 2)])
+def test_every_trainer_learns_and_goes_on_on_a_cluster(trainer: str, name: str, learners: int, tmp_path: Path) -> None:
+    """Discrete and continuous actions, two workers, and one learner process or two; SAC also learns from arrays."""
+    more: dict[str, Any] = {"learners": learners}
+    if trainer == "sac":
+        more |= {"num_steps_sampled_before_learning_starts": 64, "training_intensity": 2}
+        more |= {"learners": 0} if learners == 1 else {}
+    config = configuration(tmp_path, name, trainer=trainer, **more).model_copy(update={"executor": "ray"})
+    cluster = nodes.started(num_cpus=4)
     try:
-        assert train(config.model_copy(update={"executor": "ray"})) == 0
+        module().init(address=cluster.address, log_to_driver=False)
+        assert train(config) == 0
+        assert train(config.model_copy(update={"total_decisions": 768}), resume=True) == 0
     finally:
         module().shutdown()
+        cluster.shutdown()
     curve = [json.loads(line) for line in (tmp_path / "progress.jsonl").read_text().splitlines()]
-    assert curve[-1]["decisions"] >= 384 and curve[-1]["updates"] > 0 and curve[-1]["workers"] == 2
-    assert load(tmp_path / "policy.safetensors").training["algorithm"]["trainer"] == trainer
+    decisions, updates = ([row[key] for row in curve] for key in ("decisions", "updates"))
+    assert decisions == sorted(set(decisions)) and decisions[-1] >= 768 and updates == sorted(updates)
+    assert 0 < updates[[each >= 384 for each in decisions].index(True)] < updates[-1], "it went on learning"
+    assert curve[-1]["workers"] == 2 and all(np.isfinite(row.get("policy_loss", 0.0)) for row in curve)
+    assert any("policy_loss" in row for row in curve)
+    artifact = load(tmp_path / "policy.safetensors")
+    assert artifact.training["algorithm"]["trainer"] == trainer
+    observations = np.random.default_rng(1).normal(1, 2, (500, len(artifact.tensors["normalisation.low"])))
+    assert len(set(np.ravel(artifact.act(observations.astype(np.float32))))) > 1
 
 
 @pytest.mark.slow
