@@ -66,7 +66,7 @@ OURS = {
 """Arguments of `training` that other keys set, or that have no effect here."""
 LOSSES = {
     "policy_loss": "policy_loss",
-    "pi_loss": "policy_loss",  # IMPALA's
+    "mean_pi_loss": "policy_loss",  # IMPALA's
     "vf_loss": "value_loss",
     "qf_loss": "critic_loss",
     "entropy": "entropy",
