@@ -2,19 +2,22 @@
 
 - **constant action**: of discrete actions every one is tried, of continuous ones a grid that is then refined;
 - **an action per category** (zone, case) of the report's first column in `progress.shares`: from the best single
-  action, one category after the other, until a round changes nothing;
+  action and from the first one, one category after the other, until a round changes nothing. Of ordered actions those
+  some places away are tried, nearer ones where none is better, and at last the neighbours;
 - **the base alone**: no action is ever put in force;
 - **tuned parameters**: those in `rules.law`, searched by CMA-ES with a constant action, which is searched too if it is
   continuous.
 
-All are scored by the configuration's `objective` over the same links of its training distribution. A rule that cannot
-be found has a reason.
+All are scored by the configuration's `objective` over the same links of its training distribution. Constants and
+actions of a category race: one that is surely worse on some links does not run on the others. The score of a rule is
+that of all links. A rule that cannot be found has a reason.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -37,10 +40,16 @@ GRID = 11
 """Number of continuous actions that are tried first, evenly over the bounds; then as many between the neighbours of the
 best.
 """
-ROUNDS = 2
-"""Most rounds over the actions of all categories."""
+STEPS = (4, 1)
+"""Distances, in places of the ordered actions, at which each round over the categories starts to look for a better
+action.
+"""
 ACTION = "action"
 """Name of a continuous action that is searched with the parameters of the law."""
+FIRST = 8
+"""Number of links after which candidates are first compared; then after twice as many, and so on."""
+SURE = 3.0
+"""Number of standard errors by which a candidate has to be worse to be dropped."""
 SEED = 0x0000_52_55_4C_45
 """Seed of the links on which rules are searched: one for all, so that policies of other seeds meet the same rules."""
 
@@ -101,7 +110,7 @@ def search(config: TrainConfig, spec: Spec, threads: int, progress: Progress | N
     """Returns the best rule of each kind. Raises what `Trials` does; `progress(done, total)` is called after
     each kind.
     """
-    score = _scored_once(Trials(config, spec, threads), config.rules.links)
+    score = _Score(Trials(config, spec, threads), config.rules.links)
 
     kinds: list[Callable[[], Rule]] = [
         lambda: _constant(spec, score),
@@ -121,25 +130,68 @@ def search(config: TrainConfig, spec: Spec, threads: int, progress: Progress | N
 
 def search_constant(config: TrainConfig, spec: Spec, threads: int) -> Rule:
     """Returns the best constant action, with the configuration's parameters. Raises what `Trials` does."""
-    found = _constant(spec, _scored_once(Trials(config, spec, threads), config.rules.links))
+    found = _constant(spec, _Score(Trials(config, spec, threads), config.rules.links))
     return replace(found, params={**spec.values(config.params), **found.params})
 
 
-Score = Callable[[Sequence[Candidate]], list[float]]
+class _Score:
+    """Scores of candidates on the links; each candidate runs on each link at most once."""
 
+    def __init__(self, trials: Trials, links: int) -> None:
+        self._trials, self._links = trials, links
+        self._known: dict[str, list[tuple[NDArray[np.float64], NDArray[np.float64]]]] = {}
+        """Parts of each candidate's links: the scores of their learners, and their means by link."""
 
-def _scored_once(trials: Trials, links: int) -> Score:
-    """Returns a function for the mean objective over the links, which runs each candidate only once."""
-    known: dict[str, float] = {}
+    def __call__(self, candidates: Sequence[Candidate]) -> list[float]:
+        """Returns the mean objective of each candidate over all links."""
+        self._run(candidates, self._links)
+        return [float(np.concatenate([rows for rows, _ in self._known[repr(each)]]).mean()) for each in candidates]
 
-    def score(candidates: Sequence[Candidate]) -> list[float]:
-        names = [repr(candidate) for candidate in candidates]
-        new = {name: each for name, each in zip(names, candidates, strict=True) if name not in known}
-        done = trials.run(list(new.values()), SEED, links)
-        known.update((name, each.score) for name, each in zip(new, done, strict=True))
-        return [known[name] for name in names]
+    def by_link(self, candidates: Sequence[Candidate], links: int) -> NDArray[np.float64]:
+        """Returns scores `[candidates, links]` on the first `links` links."""
+        self._run(candidates, links)
+        return np.stack(
+            [np.concatenate([means for _, means in self._known[repr(each)]])[:links] for each in candidates]
+        )
 
-    return score
+    def parts(self) -> Iterator[int]:
+        """Yields the numbers of links after which candidates are compared, before all links have run."""
+        return itertools.takewhile(lambda links: links < self._links, (FIRST << n for n in itertools.count()))
+
+    def all_parts(self) -> Iterator[int]:
+        """Yields `parts`, and the number of all links."""
+        return itertools.chain(self.parts(), [self._links])
+
+    def best(self, candidates: Sequence[Candidate]) -> tuple[int, float]:
+        """Returns the index and the score of the best candidate.
+
+        Candidates race (Maron and Moore 1994, Hoeffding races): after each part of the links, those that are surely
+        worse than the leader run no further. All meet the same links, so that differences are judged link by link.
+        """
+        left = list(range(len(candidates)))
+        for links in self.parts():
+            if len(left) == 1:
+                break
+            scores = self.by_link([candidates[at] for at in left], links)
+            behind = scores[scores.mean(axis=1).argmax()] - scores
+            stays = behind.mean(axis=1) <= SURE * behind.std(axis=1, ddof=1) / math.sqrt(links)
+            left = [at for at, each in zip(left, stays, strict=True) if each]
+        scores_of_all = self([candidates[at] for at in left])
+        best = int(np.argmax(scores_of_all))
+        return left[best], scores_of_all[best]
+
+    def _run(self, candidates: Sequence[Candidate], links: int) -> None:
+        """Runs each candidate on those of the first `links` links that it has not met."""
+        named = {repr(candidate): candidate for candidate in candidates}
+        missing: dict[int, list[str]] = {}
+        for name in named:
+            met = sum(len(means) for _, means in self._known.setdefault(name, []))
+            if met < links:
+                missing.setdefault(met, []).append(name)
+        for first, names in missing.items():
+            done = self._trials.run([named[name] for name in names], SEED, links - first, first)
+            for name, part in zip(names, done, strict=True):
+                self._known[name].append((part.scores, part.by_trial))
 
 
 def _actions(spec: Spec) -> list[Action]:
@@ -157,19 +209,13 @@ def _grid(bounds: Bounds) -> list[Action]:
     return [tuple(map(float, each)) for each in itertools.product(*(np.linspace(*pair, count) for pair in bounds))]
 
 
-def _best(candidates: Sequence[Candidate], score: Score) -> tuple[int, float]:
-    scores = score(candidates)
-    best = int(np.argmax(scores))
-    return best, scores[best]
-
-
-def _constant(spec: Spec, score: Score) -> Rule:
+def _constant(spec: Spec, score: _Score) -> Rule:
     tried = _actions(spec)
-    best, value = _best([Candidate(action) for action in tried], score)
+    best, value = score.best([Candidate(action) for action in tried])
     action = tried[best]
     if spec.bounds is not None:
         finer = _grid(_around(np.atleast_1d(action), np.atleast_2d(np.array(tried).T), spec.bounds))
-        index, better = _best([Candidate(between) for between in finer], score)
+        index, better = score.best([Candidate(between) for between in finer])
         action, value = (finer[index], better) if better > value else (action, value)
     return Rule("constant", f"{spec.name} {spec.action_name(action)} always", {"constant": action}, score=value)
 
@@ -183,7 +229,7 @@ def _around(action: NDArray[np.float64], tried: NDArray[np.float64], bounds: Bou
     return tuple(found)
 
 
-def _by_category(config: TrainConfig, spec: Spec, score: Score, constant: Rule) -> Rule:
+def _by_category(config: TrainConfig, spec: Spec, score: _Score, constant: Rule) -> Rule:
     column, categories = next(iter(config.progress.shares.items()), ("", []))
     if not categories:
         missing = "the configuration names no category of the report (progress.shares)"
@@ -199,33 +245,56 @@ def _by_category(config: TrainConfig, spec: Spec, score: Score, constant: Rule) 
     return Rule("by category", f"{spec.name} by {column}: {said}", {"by": column, "actions": table}, score=value)
 
 
-def _occurring(spec: Spec, score: Score, column: str, table: list[Action]) -> list[int]:
+def _occurring(spec: Spec, score: _Score, column: str, table: list[Action]) -> list[int]:
     """Returns the categories whose action matters: in others the largest and the smallest give exactly what `table`
     does.
     """
     low, *_, high = _actions(spec)
-    others = [[*table[:at], action, *table[at + 1 :]] for at in range(len(table)) for action in (low, high)]
-    value, *scores = score([Candidate((column, each)) for each in (table, *others)])
-    return [at for at in range(len(table)) if scores[2 * at : 2 * at + 2] != [value, value]]
+    same = list(range(len(table)))
+    for links in score.all_parts():
+        others = [[*table[:at], action, *table[at + 1 :]] for at in same for action in (low, high)]
+        own, *changed = score.by_link([Candidate((column, each)) for each in (table, *others)], links)
+        same = [at for n, at in enumerate(same) if all((each == own).all() for each in changed[2 * n : 2 * n + 2])]
+    return [at for at in range(len(table)) if at not in same]
+
+
+def _is_ordered(spec: Spec) -> bool:
+    """Returns whether actions are numbers of one kind, in rising order."""
+    if spec.bounds is not None:
+        return spec.numbers == 1
+    named = all(name == f"{value:g}" for name, value in zip(spec.action_names, spec.actions, strict=True))
+    return named and all(low < high for low, high in itertools.pairwise(spec.actions))
+
+
+def _near(actions: Sequence[Action], action: Action, width: int) -> list[Action]:
+    """Returns the nearest of the actions, and those `width` places before and after it, or the ends."""
+    at = int(np.abs(np.array(actions) - np.array(action)).argmin())
+    return [actions[near] for near in sorted({max(at - width, 0), at, min(at + width, len(actions) - 1)})]
 
 
 def _climb(
-    spec: Spec, score: Score, column: str, table: list[Action], occurring: Sequence[int]
+    spec: Spec, score: _Score, column: str, table: list[Action], occurring: Sequence[int]
 ) -> tuple[list[Action], float]:
     (value,) = score([Candidate((column, table))])
-    for _ in range(ROUNDS):
+    actions, ordered = _actions(spec), _is_ordered(spec)
+    for step in STEPS:
         before = list(table)
         for category in occurring:
-            tried = [[*table[:category], action, *table[category + 1 :]] for action in _actions(spec)]
-            best, found = _best([Candidate((column, each)) for each in tried], score)
-            if found > value:
-                table, value = tried[best], found
+            width = step
+            while width:
+                near = _near(actions, table[category], width) if ordered else actions
+                tried = [[*table[:category], each, *table[category + 1 :]] for each in near]
+                best, found = score.best([Candidate((column, each)) for each in tried])
+                if found > value:
+                    table, value = tried[best], found
+                else:
+                    width = width // 2 if ordered else 0
         if table == before:
             break
     return table, value
 
 
-def _base(spec: Spec, score: Score) -> Rule:
+def _base(spec: Spec, score: _Score) -> Rule:
     first = spec.bases[0]
     if first == "none":
         return Rule("base", "the base alone", missing="the spec has no base: nothing moves without actions")
@@ -233,7 +302,7 @@ def _base(spec: Spec, score: Score) -> Rule:
     return Rule("base", f"{spec.name}'s base {first} alone", "none", score=value)
 
 
-def _law(config: TrainConfig, spec: Spec, score: Score, constant: Rule) -> Rule:
+def _law(config: TrainConfig, spec: Spec, score: _Score, constant: Rule) -> Rule:
     law = config.rules.law or config.algorithm.searched
     if not law:
         missing = "the configuration names no parameters of a law (rules.law)"

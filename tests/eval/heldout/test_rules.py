@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from ccarena.configs import load_config
 from ccarena.configs.schema import TrainConfig
+from ccarena.envs.trials import Candidate, Trials
 from ccarena.errors import ConfigError
+from ccarena.eval.heldout import rules
 from ccarena.eval.heldout.rules import Rule, search
 from ccarena.policies.spec import spec_of
 
@@ -70,3 +75,84 @@ def test_a_law_of_unknown_parameters_is_refused() -> None:
     config = record("acct", rules__law={"slak": None})
     with pytest.raises(ConfigError, match=r"rules\.law: unknown parameter"):
         search(config, spec_of(config), 2)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Scores on some links, of one learner each."""
+
+    scores: np.ndarray
+
+    @property
+    def by_trial(self) -> np.ndarray:
+        return self.scores
+
+
+class Problem:
+    """Generated trials over 15 actions in 4 categories: each link has its own best actions, weights and coupling of
+    neighbouring categories, and half of the links are far noisier than the rest.
+    """
+
+    def __init__(self, seed: int, links: int) -> None:
+        rng = np.random.default_rng(seed)
+        best = rng.uniform(1, 13, 4)
+        self.best = best + rng.normal(0, 2.0, (links, 4))
+        self.weight = rng.uniform(0.2, 2.0, 4) * rng.lognormal(0, 0.7, (links, 1)) * rng.uniform(0, 1, (links, 4))
+        self.coupling = rng.normal(0, 0.05, (links, 3))
+        self.level = rng.normal(150.0, 30.0, links)
+        self.rough = rng.uniform(0, 6.0, (links, 1)) * (rng.random((links, 1)) < 0.5)
+        self.noise = rng.normal(0, 1, (links, 4, 15))
+        self.runs = 0
+
+    def scores(self, candidate: Candidate) -> np.ndarray:
+        answers = candidate.answers
+        table = np.array(answers[1] if isinstance(answers, tuple) else [answers] * 4, dtype=int)
+        off = table - self.best
+        loss = (self.weight * off**2).sum(axis=1) + (self.coupling * off[:, 1:] * off[:, :-1]).sum(axis=1)
+        return self.level - loss + (self.rough * self.noise[:, range(4), table]).sum(axis=1)
+
+    def run(self, candidates: Sequence[Candidate], seed: int, count: int, first: int = 0) -> list[Part]:
+        self.runs += len(candidates) * count
+        return [Part(self.scores(each)[first : first + count]) for each in candidates]
+
+    def exhaustive(self) -> float:
+        """Returns the score of the best table of climbs that try every action on every link."""
+        return max(self.climbed([start] * 4) for start in (self.constant(), 0))
+
+    def constant(self) -> int:
+        return int(np.argmax([self.scores(Candidate(float(action))).mean() for action in range(15)]))
+
+    def climbed(self, table: list[int]) -> float:
+        for _ in range(2):
+            for category in range(4):
+                tried = [[*table[:category], action, *table[category + 1 :]] for action in range(15)]
+                table = max(tried, key=lambda each: self.scores(Candidate(("zone", each))).mean())
+        return float(self.scores(Candidate(("zone", table))).mean())  # type: ignore[arg-type]
+
+
+def test_the_search_finds_nearly_what_one_over_all_actions_and_links_finds() -> None:
+    config = load_config("acct")
+    spec, lost, exact = spec_of(config), [], 0
+    for seed in range(20):
+        problem = Problem(seed, 32)
+        score = rules._Score(cast(Trials, problem), 32)
+        constant = rules._constant(spec, score)
+        table = rules._by_category(config, spec, score, constant)
+        assert problem.runs <= 0.5 * 192 * 32, "half of what the default training's search over all ran"
+        assert table.score == pytest.approx(problem.scores(table.candidate).mean()), "the score is that of all links"
+        exact += constant.policy["constant"] == problem.constant()
+        lost.append((problem.exhaustive() - table.score) / abs(problem.exhaustive()))
+    assert exact == 20, "of constants all are tried, and the best is never dropped"
+    assert max(lost) <= 0.01
+    assert np.mean(lost) <= 0.001
+
+
+def test_a_race_finds_the_best_action_on_real_links_with_any_number_of_threads() -> None:
+    config = record("acct", rules__links=20, env__link__signal=1)
+    spec = spec_of(config)
+    found = [[rule.as_dict() for rule in search(config, spec, threads)] for threads in (1, 3)]
+    assert found[0] == found[1]
+    every = Trials(config, spec, 2).run([Candidate(float(action)) for action in range(15)], rules.SEED, 20)
+    scores = [each.score for each in every]
+    assert found[0][0]["policy"]["constant"] == np.argmax(scores)
+    assert found[0][0]["score"] == max(scores)
