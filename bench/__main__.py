@@ -20,6 +20,7 @@ from ccarena.errors import CcarenaError
 PARTS = (
     "simulator",
     "training",
+    "evaluation",
     "suites",
     "leaderboard",
     "cluster",
@@ -56,6 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if "training" in args.only:
             training.measure(sheet, args.seconds, args.threads, args.train_decisions)
             training.measure_start(sheet)
+        if "evaluation" in args.only:
+            training.measure_evaluation(sheet, args.threads)
         if "suites" in args.only:
             training.measure_suites(sheet)
         if "leaderboard" in args.only:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +66,20 @@ def measure(sheet: Sheet, seconds: float, threads: int, train_decisions: int) ->
         record = load_config(name, {"threads": threads, "env.link.kinds.trace": 0, **changes})
         what = f"{algorithm.upper()} of Stable-Baselines3 (`{name}`): its rate over that on worlds that do nothing"
         sheet.add(f"training/sb3-{algorithm}", what, sb3_share(record, decisions), "×", Target(at_least=0.6))
+
+
+def measure_evaluation(sheet: Sheet, threads: int) -> None:
+    """Processor time after the last decision of the default training, as a share of the whole command's.
+
+    Processor time, unlike time on the clock, depends little on what else runs.
+    """
+    command = [sys.executable, "-m", "bench.training", "evaluation", str(threads)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    whole_s, after_s, rules_s = map(float, done.stdout.splitlines()[-1].split())
+    what = "`ccarena train`: share of its processor time after the last decision"
+    sheet.add("training/evaluation-share", what, 100 * after_s / whole_s, "%", Target(at_most=25))
+    what = "`ccarena train`: share of its processor time that searches baseline rules"
+    sheet.add("training/rules-share", what, 100 * rules_s / whole_s, "%")
 
 
 def measure_start(sheet: Sheet) -> None:
@@ -233,5 +248,35 @@ def _peak_memory_gb(config: TrainConfig, worlds: int, threads: int) -> float:
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e9
 
 
+def _after_training(threads: int) -> tuple[float, float, float]:
+    """Returns the processor time in s of the whole default training, of all after its last decision, and of the search
+    of baseline rules in that.
+    """
+    from ccarena import cli
+    from ccarena.agents import train
+    from ccarena.eval.heldout import rules
+
+    finish, search, spent = train._finish, rules.search, {}
+
+    def timed(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def measured(*args: Any) -> Any:
+            began_s = time.process_time()
+            out = call(*args)
+            spent[name] = time.process_time() - began_s
+            return out
+
+        return measured
+
+    train._finish, rules.search = timed("after", finish), timed("rules", search)
+    with tempfile.TemporaryDirectory() as folder:
+        code = cli.main(["train", "--config", "acct", "--threads", str(threads), "--out", str(Path(folder, "run"))])
+    if code != 0:
+        raise CcarenaError(f"the training of the benchmark ended with {code}")
+    return time.process_time(), spent["after"], spent["rules"]
+
+
 if __name__ == "__main__":
+    if sys.argv[1] == "evaluation":
+        print(*_after_training(int(sys.argv[2])))
+        sys.exit()
     print(_peak_memory_gb(load_config("acct"), int(sys.argv[1]), int(sys.argv[2])))
