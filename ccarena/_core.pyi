@@ -384,18 +384,26 @@ class VecWorlds:
         actions: NDArray[np.float32],
         observations: NDArray[np.float32],
         reports: NDArray[np.float32],
+        intervals_s: NDArray[np.float32],
         truncated: NDArray[np.bool_],
         final_observations: NDArray[np.float32],
+        rewards: NDArray[np.float32] | None = None,
+        reward: Reward | None = None,
         privileged: NDArray[np.float32] | None = None,
         held: NDArray[np.bool_] | None = None,
-    ) -> None:
+    ) -> tuple[bool, bool]:
         """Runs every world until each of its learners has decided and fills the arrays; the GIL is released meanwhile.
 
-        Worlds whose rows are `held`, `[rows]`, stay where they are, and their rows as they were.
+        A learner that decides more often keeps its action and reports its last interval. `intervals_s`, `[rows]`, gets
+        the lengths of the intervals, `rewards`, `[rows]`, what `reward` gives for them, and `privileged`,
+        `[rows, columns]`, what only the simulator knows of the step. `final_observations` is written in the rows alone
+        whose episode is over.
 
-        A learner that decides more often keeps its action and reports its last interval. A world whose episode is over
-        starts the next one; `final_observations` is written in its rows alone. `privileged`, `[rows, columns]`, gets
-        what only the simulator knows of the step. Raises ActionError, before any world has moved.
+        A world whose episode is over starts the next one. With `held`, `[rows]`, it does so in the next step, which
+        ignores its actions: `held` is True for its rows in between.
+
+        Returns whether an episode has ended, and whether all rewards are finite. Raises ActionError, before any world
+        has moved.
         """
 
     def rollout(

@@ -95,10 +95,11 @@ class Reward:
         self._report = {name: column for column, name in enumerate(spec.report)}
         self._privileged = {name: column for column, name in enumerate(spec.privileged)}
         self._given: list[str] = []
-        self._native: _core.Reward | None = None
+        self.native: _core.Reward | None = None
+        """The reward in native code, which worlds compute while they step; None for one in Python."""
         if isinstance(self._call, NativeReward):
             reports, privileged = self._columns(*self._empty())
-            self._native = self._call.of(spec, reports.number, privileged.number)
+            self.native = self._call.of(spec, reports.number, privileged.number)
             self._given = ["report", *(["privileged"] if self._call.needs_privileged else [])]
         else:
             takes = _parameters(self._call)
@@ -122,18 +123,19 @@ class Reward:
                 f"reward = {self._name}: it takes `privileged`, which only the simulator knows; on the kernel give "
                 "another reward"
             )
-        if self._native is not None:
-            out, finite = self._native(reports, privileged)
-            return out if finite else self._finite(out, reports)
+        if self.native is not None:
+            out, finite = self.native(reports, privileged)
+            return out if finite else self.check(out, reports)
         out = np.asarray(self._answer(reports, privileged))
         if out.shape != (len(reports),) or out.dtype.kind not in "fiub":
             raise ConfigError(
                 f"reward = {self._name}: it answered {out.dtype} of shape {out.shape}; expected {len(reports)} "
                 "numbers, one per row of the columns that it is given"
             )
-        return self._finite(out.astype(np.float32, copy=False), reports)
+        return self.check(out.astype(np.float32, copy=False), reports)
 
-    def _finite(self, out: NDArray[np.float32], reports: NDArray[np.float32]) -> NDArray[np.float32]:
+    def check(self, out: NDArray[np.float32], reports: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Returns the rewards `out` of `reports`. Raises ConfigError if one is not finite."""
         if not np.isfinite(out).all():
             row = int(np.flatnonzero(~np.isfinite(out))[0])
             seen = dict(zip(self._spec.report, reports[row].tolist(), strict=True))

@@ -133,7 +133,6 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]], 
         self._observations = np.zeros((n, size), np.float32)
         self._final = np.zeros((n, size), np.float32)
         self._reports = np.zeros((n, len(setting.spec.report)), np.float32)
-        self._truncated = np.zeros(n, np.bool_)
         self._terminated = np.zeros(n, np.bool_)
         needed = privileged or setting.reward.needs_privileged
         self._privileged = np.zeros((n, len(setting.spec.privileged)), np.float32) if needed else None
@@ -169,30 +168,39 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]], 
         Raises:
             ActionError: an action is not a number or not in the action space; no world has moved.
         """
-        spec = self._setting.spec
-        given = spec.given(actions, (self.num_envs,))
-        held = self._held
-        if held is not None:
-            self._truncated[held], self._reports[held] = False, 0.0
-        self._worlds.step(
-            given, self._observations, self._reports, self._truncated, self._final, self._privileged, held
+        n, held, reward = self.num_envs, self._held, self._setting.reward
+        given = self._setting.spec.given(actions, (n,))
+        native = None if self.late_rewards else reward.native
+        rewards, intervals_s = np.zeros(n, np.float32), np.empty(n, np.float32)
+        observations, reports, truncated = (
+            self._fresh(self._observations),
+            self._fresh(self._reports),
+            np.empty(n, bool),
         )
-        reward = np.zeros(self.num_envs, np.float32)
-        if not self.late_rewards:
-            moved = slice(None) if held is None else ~held
-            reward[moved] = self._setting.reward(
-                self._reports[moved], None if self._privileged is None else self._privileged[moved]
-            )
-        infos: dict[str, Any] = {"reports": self._out(self._reports), "interval_s": spec.intervals_s(self._reports)}
+        before = None if held is None or native is not None else held.copy()
+        ended, finite = self._worlds.step(
+            given,
+            observations,
+            reports,
+            intervals_s,
+            truncated,
+            self._final,
+            None if native is None else rewards,
+            native,
+            self._privileged,
+            held,
+        )
+        if not finite:
+            reward.check(rewards, reports)
+        if native is None and not self.late_rewards:
+            moved = slice(None) if before is None else ~before
+            rewards[moved] = reward(reports[moved], None if self._privileged is None else self._privileged[moved])
+        infos: dict[str, Any] = {"reports": reports, "interval_s": intervals_s}
         if self._privileged is not None:
             infos["privileged"] = self._out(self._privileged)
-        if held is not None:
-            np.copyto(held, self._truncated)
-            return self._shown(), reward, self._terminated.copy(), self._truncated.copy(), infos
-        if self._truncated.any():
-            infos["final_obs"] = self._out(self._final)
-            infos["_final_obs"] = self._truncated.copy()
-        return self._out(self._observations), reward, self._terminated.copy(), self._truncated.copy(), infos
+        if ended and held is None:
+            infos["final_obs"], infos["_final_obs"] = self._out(self._final), truncated.copy()
+        return observations, rewards, self._terminated.copy(), truncated, infos
 
     def rollout(self, policy: _core.Policy, noise: NDArray[np.float32], spread: ArrayLike = ()) -> Seen:
         """Lets `policy` make T decisions in every row, without Python in between; `noise` is `[T, N, outputs]`.
@@ -281,17 +289,18 @@ class LearnedVectorEnv(VectorEnv[NDArray[np.float32], ArrayLike, NDArray[Any]], 
         self._worlds.restore(state[rest:], self._observations)
         self._held[:] = held
         self._final[held] = np.frombuffer(state[n:rest], np.float32).reshape(-1, self._final.shape[1])
-        return self._shown()
+        # Rows on hold show the last observations of their finished episode.
+        self._observations[held] = self._final[held]
+        return self._out(self._observations)
 
     @property
     def data_packets(self) -> int:
         """Returns the packets delivered so far in the current episodes, over all worlds."""
         return int(self._worlds.data_packets().sum())
 
-    def _shown(self) -> NDArray[np.float32]:
-        """Returns the observations; rows on hold have the last ones of their finished episode."""
-        held = self._held
-        return self._observations.copy() if held is None else np.where(held[:, None], self._final, self._observations)
+    def _fresh(self, array: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Returns an array like `array` to be filled: it itself if arrays are reused."""
+        return np.empty(array.shape, np.float32) if self._copy else array
 
     def _out(self, array: NDArray[np.float32]) -> NDArray[np.float32]:
         return array.copy() if self._copy else array

@@ -1,6 +1,7 @@
 //! Rewards of the shipped learned schemes.
 
-use ccarena_sim::rewards;
+use ccarena_sim::rewards::{self, Column, ColumnReward};
+use numpy::ndarray::s;
 use numpy::{PyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -10,10 +11,7 @@ use pyo3::prelude::*;
 ///
 /// Raises ValueError if there is none of this name with as many columns and coefficients.
 #[pyclass(module = "ccarena._core", frozen)]
-struct Reward {
-    reward: rewards::Reward,
-    columns: Vec<(bool, usize)>,
-}
+pub struct Reward(pub ColumnReward);
 
 #[pymethods]
 impl Reward {
@@ -21,12 +19,16 @@ impl Reward {
     #[pyo3(signature = (name, columns, coefficients, actions=Vec::new()))]
     #[expect(clippy::needless_pass_by_value, reason = "as PyO3 hands arguments over")]
     fn new(name: &str, columns: Vec<(bool, usize)>, coefficients: Vec<f64>, actions: Vec<f64>) -> PyResult<Self> {
+        let column = |&(privileged, number): &(bool, usize)| match privileged {
+            true => Column::Privileged(number),
+            false => Column::Report(number),
+        };
         let found = rewards::Reward::find(name, &coefficients, actions);
-        let reward = found.filter(|reward| reward.columns() == columns.len()).ok_or_else(|| {
+        let found = found.and_then(|reward| ColumnReward::new(reward, columns.iter().map(column).collect()));
+        found.map(Self).ok_or_else(|| {
             let (count, numbers) = (columns.len(), coefficients.len());
             PyValueError::new_err(format!("no reward {name:?} of {count} columns with {numbers} coefficients"))
-        })?;
-        Ok(Self { reward, columns })
+        })
     }
 
     /// `reward(reports: float32[n, columns], privileged: float32[n, columns] = None) -> (float32[n], bool)`: of n intervals, and
@@ -40,21 +42,23 @@ impl Reward {
         privileged: Option<PyReadonlyArray2<'py, f32>>,
     ) -> PyResult<(Bound<'py, PyArray1<f32>>, bool)> {
         let rows = reports.shape()[0];
-        let (reports, privileged) = (reports.as_array(), privileged.as_ref().map(|array| array.as_array()));
-        let mut columns = Vec::with_capacity(self.columns.len());
-        for &(is_privileged, number) in &self.columns {
-            let table = if is_privileged { privileged } else { Some(reports) };
-            let fits = table.filter(|table| table.nrows() == rows && number < table.ncols());
-            let table = fits.ok_or_else(|| {
-                let what = if is_privileged { "privileged state" } else { "reports" };
-                PyValueError::new_err(format!("no column {number} of {rows} rows in the {what}"))
-            })?;
-            columns.push(table.index_axis_move(numpy::ndarray::Axis(1), number));
+        let reports = reports.as_array();
+        let privileged = privileged.as_ref().map_or_else(|| reports.slice_move(s![.., ..0]), |array| array.as_array());
+        for &column in self.0.columns() {
+            let (number, table, what) = match column {
+                Column::Report(number) => (number, reports, "reports"),
+                Column::Privileged(number) => (number, privileged, "privileged state"),
+            };
+            if table.nrows() != rows || number >= table.ncols() {
+                return Err(PyValueError::new_err(format!("no column {number} of {rows} rows in the {what}")));
+            }
         }
-        let (mut row, mut finite) = (vec![0.0; columns.len()], true);
-        let rewards = (0..rows).map(|index| {
-            row.iter_mut().zip(&columns).for_each(|(value, column)| *value = column[index]);
-            let reward = self.reward.of(&row);
+        let mut finite = true;
+        let rewards = (0..rows).map(|row| {
+            let reward = self.0.of(|column| match column {
+                Column::Report(number) => reports[[row, number]],
+                Column::Privileged(number) => privileged[[row, number]],
+            });
             finite &= reward.is_finite();
             reward
         });

@@ -6,12 +6,13 @@ use ccarena_net::Scenario;
 use ccarena_sim::{Domain, Draw, PRIVILEGED, RolloutOut, Source, StepOut, World, Worlds};
 use numpy::{
     PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArrayDyn, PyReadwriteArray1, PyReadwriteArray2,
-    PyReadwriteArrayDyn, PyUntypedArrayMethods,
+    PyReadwriteArrayDyn,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::policy::Policy;
+use crate::rewards::Reward;
 use crate::simulate::to_python;
 use crate::{errors, learned};
 
@@ -80,9 +81,11 @@ impl VecWorlds {
         self.0.limit_episodes(decisions);
     }
 
-    /// `step(actions: float32[n * numbers], observations, reports, truncated, final_observations, privileged=None, held=None)`: to the next
-    /// decision of every learner that is not held; fills the arrays. The GIL is released meanwhile.
-    #[pyo3(signature = (actions, observations, reports, truncated, final_observations, privileged=None, held=None))]
+    /// `step(actions: float32[n * numbers], observations, reports, intervals_s, truncated, final_observations, rewards=None,
+    /// reward=None, privileged=None, held=None) -> (ended, finite)`: to the next decision of every learner; fills the arrays.
+    /// Whether an episode has ended, and whether all rewards are finite. The GIL is released meanwhile.
+    #[pyo3(signature = (actions, observations, reports, intervals_s, truncated, final_observations, rewards=None, reward=None,
+                        privileged=None, held=None))]
     #[expect(clippy::too_many_arguments, reason = "an array each")]
     fn step(
         &mut self,
@@ -90,30 +93,28 @@ impl VecWorlds {
         actions: PyReadonlyArray1<'_, f32>,
         mut observations: PyReadwriteArray2<'_, f32>,
         mut reports: PyReadwriteArray2<'_, f32>,
+        mut intervals_s: PyReadwriteArray1<'_, f32>,
         mut truncated: PyReadwriteArray1<'_, bool>,
         mut final_observations: PyReadwriteArray2<'_, f32>,
+        mut rewards: Option<PyReadwriteArray1<'_, f32>>,
+        reward: Option<&Reward>,
         mut privileged: Option<PyReadwriteArray2<'_, f32>>,
-        held: Option<PyReadonlyArray1<'_, bool>>,
-    ) -> PyResult<()> {
-        let actions = actions.as_slice()?;
-        let held = held.as_ref().map(|array| array.as_slice()).transpose()?.unwrap_or_default();
-        let rows = self.0.len() * self.0.learners();
-        let privileged = match &mut privileged {
-            Some(array) if array.shape() == [rows, PRIVILEGED.len()] => array.as_slice_mut()?,
-            Some(array) => {
-                let (found, columns) = (array.shape(), PRIVILEGED.len());
-                return Err(errors::action(format!("privileged has shape {found:?}; expected [{rows}, {columns}]")));
-            }
-            None => &mut [],
-        };
+        mut held: Option<PyReadwriteArray1<'_, bool>>,
+    ) -> PyResult<(bool, bool)> {
+        let (truncated, actions) = (truncated.as_slice_mut()?, actions.as_slice()?);
+        let rewards = rewards.as_mut().map(|array| array.as_slice_mut()).transpose()?.unwrap_or_default();
         let out = StepOut {
             observations: observations.as_slice_mut()?,
             reports: reports.as_slice_mut()?,
-            truncated: truncated.as_slice_mut()?,
+            intervals_s: intervals_s.as_slice_mut()?,
+            rewards: &mut *rewards,
+            truncated: &mut *truncated,
             final_observations: final_observations.as_slice_mut()?,
-            privileged,
+            privileged: privileged.as_mut().map(|array| array.as_slice_mut()).transpose()?.unwrap_or_default(),
+            held: held.as_mut().map(|array| array.as_slice_mut()).transpose()?.unwrap_or_default(),
         };
-        py.detach(|| self.0.step_others(actions, held, out)).map_err(|e| errors::world(&e))
+        py.detach(|| self.0.step(actions, reward.map(|reward| &reward.0), out)).map_err(|e| errors::world(&e))?;
+        Ok((truncated.contains(&true), rewards.iter().all(|reward| reward.is_finite())))
     }
 
     /// rollout(policy, noise, spread, observations, drawn, reports, truncated, final_observations, following, privileged=None):
@@ -173,7 +174,6 @@ impl VecWorlds {
     }
 
     /// Returns the learners' observation, report and actions: a dict as `learned` gives, without
-    /// texts for readers.
     /// texts for readers.
     #[getter]
     fn spec<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {

@@ -16,6 +16,47 @@ pub enum Reward {
     L4s([f64; 1]),
 }
 
+/// Column of one interval that a reward reads, by its number.
+#[derive(Clone, Copy, Debug)]
+pub enum Column {
+    /// In the report.
+    Report(usize),
+    /// In the privileged state.
+    Privileged(usize),
+}
+
+/// A reward, and the columns of a scheme's intervals that it reads.
+#[derive(Clone, Debug)]
+pub struct ColumnReward {
+    reward: Reward,
+    columns: Vec<Column>,
+}
+
+impl ColumnReward {
+    /// Returns `reward` of these columns; none if it reads another number of them.
+    #[must_use]
+    pub fn new(reward: Reward, columns: Vec<Column>) -> Option<Self> {
+        (columns.len() == reward.columns()).then_some(Self { reward, columns })
+    }
+
+    /// Columns that it reads, in its order.
+    #[must_use]
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// Returns the reward of an interval of which `value` gives a column.
+    #[must_use]
+    pub fn of(&self, value: impl Fn(Column) -> f32) -> f32 {
+        let mut row = [0.0; MOST_COLUMNS];
+        row.iter_mut().zip(&self.columns).for_each(|(to, column)| *to = value(*column));
+        self.reward.of(&row[..self.columns.len()])
+    }
+}
+
+/// Most columns that a reward reads.
+const MOST_COLUMNS: usize = 6;
+
 /// ACCT's zones, as reports carry them.
 const GREEN: f32 = 0.0;
 const BLUE: f32 = 3.0;
@@ -37,7 +78,7 @@ impl Reward {
         })
     }
 
-    /// Number of columns that it reads.
+    /// Number of columns that it reads, at most [`MOST_COLUMNS`].
     #[must_use]
     pub fn columns(&self) -> usize {
         match self {

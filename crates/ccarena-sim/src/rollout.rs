@@ -8,7 +8,8 @@ use ccarena_cc::policy::Policy;
 use rayon::prelude::*;
 
 use crate::privileged::PRIVILEGED;
-use crate::worlds::{Row, World, WorldError, Worlds};
+use crate::world::{Row, World, WorldError};
+use crate::worlds::Worlds;
 
 /// Method of drawing decisions from a policy's answers.
 #[derive(Clone, Copy, Debug)]
@@ -164,7 +165,7 @@ impl Part<'_> {
                 draw.write(policy.answer(observation, &mut scratch)?, noise, drawn, action);
             }
             let privileged = privileged_rows.next().unwrap_or_default();
-            world.advance(&actions, Row { reports, truncated, finals, privileged })?;
+            world.advance(&actions, &mut Row { reports, truncated, finals, privileged })?;
         }
         world.observe_all(self.following);
         Ok(())

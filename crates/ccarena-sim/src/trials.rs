@@ -16,7 +16,7 @@ use crate::build::SimError;
 use crate::files::Files;
 use crate::privileged::{Before, PRIVILEGED};
 use crate::sim::{Sim, Stop};
-use crate::worlds::{Source, WorldError};
+use crate::world::{Source, WorldError};
 
 /// Names of the figures of a learner's run, defined in Python's table (`ccarena.eval.measure.table`), with the conditions
 /// `duration_s`, `base_rtt_ms`, `flows` (on its bottleneck) and `decisions`. If no packet left the bottleneck, delays are

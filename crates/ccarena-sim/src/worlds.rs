@@ -1,356 +1,16 @@
 //! Worlds for training: many simulations side by side, each running from one decision of its learners to the next.
-//!
-//! A world's state is its episode's number and the actions since the episode began: that is all a checkpoint needs,
-//! and replaying it restores the world exactly.
 
 use std::sync::Arc;
 
-use ccarena_cc::action::MOST_NUMBERS;
-use ccarena_cc::policy::PolicyError;
-use ccarena_cc::{Action, ActionError, Dur, Interface, Time, registry};
-use ccarena_net::rng::{Purpose, derive};
-use ccarena_net::scenario::Flow;
-use ccarena_net::{Demand, ResourceError, Scenario};
+use ccarena_cc::Interface;
+use ccarena_net::Demand;
 use rayon::prelude::*;
 
-use crate::build::SimError;
-use crate::domain::Domain;
 use crate::files::Files;
 use crate::helpers::Helpers;
-use crate::privileged::{Before, PRIVILEGED};
-use crate::sim::{Sim, Stop};
-
-/// Source of a world's episodes.
-#[derive(Clone, Debug)]
-pub enum Source {
-    /// Each episode draws a scenario.
-    Domain(Box<Domain>),
-    /// Every episode runs this one, with its own seed.
-    Scenario(Box<Scenario>),
-}
-
-impl Source {
-    /// Returns the scenario of episode number `episode` of world `world`, in a run seeded with
-    /// `seed`.
-    #[must_use]
-    pub fn scenario(&self, seed: u64, world: u64, episode: u64) -> Scenario {
-        match self {
-            Self::Domain(domain) => domain.draw(seed, world, episode),
-            Self::Scenario(scenario) => {
-                let mut scenario = (**scenario).clone();
-                let own = derive(derive(seed, Purpose::Domain, world), Purpose::Domain, episode);
-                scenario.seed = derive(own, Purpose::Domain, scenario.seed);
-                scenario
-            }
-        }
-    }
-
-    /// The flows of a scenario of this source that learn, or whose parameters are searched.
-    #[must_use]
-    pub fn learners(&self, scenario: &Scenario) -> Vec<usize> {
-        let learned = |scheme: &str| registry::schemes().iter().any(|s| s.name == scheme && s.learned);
-        let learns = |flow: &Flow| match self {
-            Self::Domain(_) => Domain::learns(flow),
-            Self::Scenario(_) => flow.policy.is_none() && (flow.spec.is_some() || learned(&flow.scheme)),
-        };
-        (0..scenario.flows.len()).filter(|&i| learns(&scenario.flows[i])).collect()
-    }
-}
-
-/// Error of worlds that cannot be made, stepped or restored.
-#[derive(Debug, thiserror::Error)]
-pub enum WorldError {
-    /// A scenario cannot be simulated.
-    #[error(transparent)]
-    Sim(#[from] SimError),
-    /// An action is refused; no world has moved.
-    #[error("actions[{index}]: {source}")]
-    Action {
-        /// Index of the action.
-        index: usize,
-        /// Cause.
-        source: ActionError,
-    },
-    /// No learned flow, or more than the caller handles.
-    #[error("the scenario has {found} flows whose scheme is learned and has no policy; expected {expected}")]
-    Learners {
-        /// Number that was found.
-        found: usize,
-        /// Number that was expected.
-        expected: String,
-    },
-    /// Learners that one policy cannot serve.
-    #[error("learned flows without a policy are of {first:?} and {other:?}; expected one scheme among them")]
-    Mixed {
-        /// The first one's scheme.
-        first: String,
-        /// Another one's.
-        other: String,
-    },
-    /// Each is within the limit, and all together are not.
-    #[error("{worlds} worlds: {source}")]
-    Resources {
-        /// Number of worlds.
-        worlds: usize,
-        /// Cause.
-        source: ResourceError,
-    },
-    /// An array of another length.
-    #[error("{name}: {found} numbers; expected {expected}")]
-    Length {
-        /// Name of the array.
-        name: &'static str,
-        /// Length that was found.
-        found: usize,
-        /// Length that was expected.
-        expected: usize,
-    },
-    /// The policy of a rollout has no answer.
-    #[error(transparent)]
-    Policy(#[from] PolicyError),
-    /// A saved state that does not fit.
-    #[error("saved environment state: {0}")]
-    State(String),
-    /// Threads could not be started.
-    #[error("could not start {threads} threads: {message}")]
-    Threads {
-        /// Number of threads.
-        threads: usize,
-        /// Cause.
-        message: String,
-    },
-}
-
-impl WorldError {
-    /// Returns the error for a world whose first action is number `first` among those of all
-    /// worlds.
-    pub(crate) fn at(self, first: usize) -> Self {
-        match self {
-            Self::Action { index, source } => Self::Action { index: first + index, source },
-            other => other,
-        }
-    }
-}
-
-/// Longest time past its horizon that an episode waits for the decision interval to end. A stalled
-/// flow then reports what it has.
-const GRACE: Dur = Dur::from_millis(1000);
-
-/// One simulation and its episodes.
-pub struct World {
-    source: Arc<Source>,
-    files: Files,
-    seed: u64,
-    index: u64,
-    episode: u64,
-    actions: Vec<f32>,
-    sim: Sim,
-    interface: Arc<Interface>,
-    learners: Vec<usize>,
-    horizon: Time,
-    /// Most decisions of an episode.
-    most_decisions: u64,
-    /// Scratch of a step: the last report, and who has not decided yet.
-    report: Vec<f32>,
-    waits: Vec<bool>,
-}
-
-impl World {
-    /// World `index` of a run seeded with `seed`, at the start of its first episode.
-    ///
-    /// # Errors
-    /// If its scenario cannot be simulated or has no learner.
-    pub fn new(source: Arc<Source>, seed: u64, index: u64) -> Result<Self, WorldError> {
-        Self::build(source, Files::default(), seed, index)
-    }
-
-    fn build(source: Arc<Source>, files: Files, seed: u64, index: u64) -> Result<Self, WorldError> {
-        let scenario = source.scenario(seed, index, 0);
-        let mut sim = Sim::new(&scenario, &files, true)?;
-        let learners = sim.learners();
-        let first = learners.first().and_then(|&flow| sim.interface(flow));
-        let interface = first.ok_or_else(|| WorldError::Learners { found: 0, expected: "at least one".into() })?;
-        let mut others = learners.iter().filter_map(|&flow| sim.interface(flow));
-        if let Some(other) = others.find(|other| *other != interface) {
-            return Err(WorldError::Mixed { first: interface.name.clone(), other: other.name.clone() });
-        }
-        let horizon = Time(scenario.duration.0);
-        let report = vec![0.0; interface.report.len()];
-        Ok(Self {
-            source,
-            files,
-            seed,
-            index,
-            episode: 0,
-            actions: Vec::new(),
-            sim,
-            interface,
-            learners,
-            horizon,
-            most_decisions: u64::MAX,
-            report,
-            waits: Vec::new(),
-        })
-    }
-
-    /// Starts episode number `episode`.
-    ///
-    /// # Errors
-    /// If its scenario cannot be simulated.
-    pub fn reset(&mut self, episode: u64) -> Result<(), WorldError> {
-        let scenario = self.source.scenario(self.seed, self.index, episode);
-        self.sim = Sim::new(&scenario, &self.files, true)?;
-        self.learners = self.sim.learners();
-        self.horizon = Time(scenario.duration.0);
-        self.episode = episode;
-        self.actions.clear();
-        Ok(())
-    }
-
-    /// The flows that learn.
-    #[must_use]
-    pub fn learners(&self) -> &[usize] {
-        &self.learners
-    }
-
-    /// Numbers of one action of every learner.
-    fn row(&self) -> usize {
-        self.learners.len() * self.interface.width()
-    }
-
-    /// The simulation.
-    #[must_use]
-    pub fn sim(&self) -> &Sim {
-        &self.sim
-    }
-
-    /// Returns the learners' observation, report and actions.
-    #[must_use]
-    pub fn interface(&self) -> &Arc<Interface> {
-        &self.interface
-    }
-
-    /// Puts an action in force for each learner and runs until every one of them has decided at least once; one that
-    /// decides more often keeps its action. `on_report` gets each finished interval's learner and report. Returns whether
-    /// the episode is over.
-    ///
-    /// # Errors
-    /// If an action is refused, with its index; the world then has not moved.
-    pub fn step(
-        &mut self,
-        actions: &[f32],
-        mut on_report: impl FnMut(usize, &[f32]),
-    ) -> Result<bool, (usize, ActionError)> {
-        let mut checked = Vec::with_capacity(self.learners.len());
-        let mut rows = actions.chunks(self.interface.width());
-        for i in 0..self.learners.len() {
-            checked.push(action(&self.interface, rows.next().unwrap_or_default()).map_err(|e| (i, e))?);
-        }
-        for (i, action) in checked.into_iter().enumerate() {
-            self.sim.act(self.learners[i], action).map_err(|e| (i, e))?;
-        }
-        self.actions.extend_from_slice(&actions[..self.row()]);
-        let mut waiting = self.learners.len();
-        let Self { sim, learners, report, waits, horizon, .. } = self;
-        waits.clear();
-        waits.resize(learners.len(), true);
-        while waiting > 0 {
-            match sim.run_until(*horizon + GRACE) {
-                Stop::Decision(flow) => {
-                    if let Some(i) = learners.iter().position(|&l| l == flow) {
-                        waiting -= usize::from(std::mem::take(&mut waits[i]));
-                        sim.report(flow, report);
-                        on_report(i, report);
-                    }
-                }
-                Stop::Time => {
-                    for (i, _) in waits.iter().enumerate().filter(|(_, waits)| **waits) {
-                        sim.end_interval(learners[i]);
-                        sim.report(learners[i], report);
-                        on_report(i, report);
-                    }
-                    waiting = 0;
-                }
-            }
-        }
-        Ok(sim.now() >= *horizon)
-    }
-
-    /// Returns the present state, the start of a step for
-    /// [`write_privileged`](Self::write_privileged).
-    #[must_use]
-    pub fn before(&self) -> Before {
-        Before::of(&self.sim)
-    }
-
-    /// Writes what only the simulator knows of the time since `before`, [`PRIVILEGED`] for learner number
-    /// `learner`.
-    pub fn write_privileged(&self, before: &Before, learner: usize, out: &mut [f32]) {
-        before.write(&self.sim, self.learners[learner], &self.learners, out);
-    }
-
-    /// Writes what learner number `learner` observes.
-    pub fn observe(&mut self, learner: usize, out: &mut [f32]) {
-        self.sim.observe(self.learners[learner], out);
-    }
-
-    /// Steps to the next decision of every learner; if that ends the episode, to the first decision
-    /// of the next one.
-    pub(crate) fn advance(&mut self, actions: &[f32], row: Row<'_>) -> Result<(), WorldError> {
-        let (before, width) = ((!row.privileged.is_empty()).then(|| self.before()), self.interface.report.len());
-        let over = self
-            .step(actions, |i, report| row.reports[i * width..(i + 1) * width].copy_from_slice(report))
-            .map_err(|(index, source)| WorldError::Action { index, source })?;
-        let over = over || (self.actions.len() / self.row()) as u64 >= self.most_decisions;
-        row.truncated.fill(over);
-        if let Some(before) = before {
-            for (i, privileged) in row.privileged.chunks_mut(PRIVILEGED.len()).enumerate() {
-                self.write_privileged(&before, i, privileged);
-            }
-        }
-        if over {
-            self.observe_all(row.finals);
-            self.reset(self.episode + 1)?;
-        }
-        Ok(())
-    }
-
-    /// Writes what every learner observes, one after the other.
-    pub(crate) fn observe_all(&mut self, out: &mut [f32]) {
-        let width = self.interface.observation_len;
-        for (learner, row) in out.chunks_mut(width).enumerate() {
-            self.observe(learner, row);
-        }
-    }
-
-    /// Writes the last report of learner number `learner`.
-    pub fn report(&mut self, learner: usize, out: &mut [f32]) {
-        self.sim.report(self.learners[learner], out);
-    }
-}
-
-/// Results of a step of one world, a row per learner: the fields of [`StepOut`] without the next
-/// observations.
-pub(crate) struct Row<'a> {
-    pub reports: &'a mut [f32],
-    pub truncated: &'a mut [bool],
-    pub finals: &'a mut [f32],
-    pub privileged: &'a mut [f32],
-}
-
-/// Arrays that a step fills, one row per learner: those of the first world, of the second and so on.
-pub struct StepOut<'a> {
-    /// Observations, after an automatic reset those of the new episode; `[rows, observation_len]`.
-    pub observations: &'a mut [f32],
-    /// Reports of the finished intervals, the last one if a learner has decided more than once; `[rows, report_len]`.
-    pub reports: &'a mut [f32],
-    /// The episode is over; `[rows]`.
-    pub truncated: &'a mut [bool],
-    /// Last observations of finished episodes, elsewhere untouched; `[rows, observation_len]`.
-    pub final_observations: &'a mut [f32],
-    /// Privileged state of the step, if requested: `[rows, PRIVILEGED]`, or empty.
-    pub privileged: &'a mut [f32],
-}
+use crate::rewards::ColumnReward;
+use crate::steps::{StepOut, Steps};
+use crate::world::{Source, World, WorldError, action};
 
 /// Many worlds with as many learners each, stepped by a pool of threads.
 pub struct Worlds {
@@ -359,6 +19,8 @@ pub struct Worlds {
     helpers: Helpers,
     interface: Arc<Interface>,
     learners: usize,
+    /// Column of the reports that has the interval's length, ms.
+    interval: usize,
 }
 
 impl Worlds {
@@ -391,7 +53,8 @@ impl Worlds {
             return Err(WorldError::Learners { found: other.learners.len(), expected });
         }
         let interface = Arc::clone(worlds[0].interface());
-        Ok(Self { worlds, pool, helpers, interface, learners })
+        let interval = interface.report.iter().position(|column| column == "interval_ms").unwrap_or_default();
+        Ok(Self { worlds, pool, helpers, interface, learners, interval })
     }
 
     /// Returns the learners' observation, report and actions.
@@ -446,55 +109,27 @@ impl Worlds {
         })
     }
 
-    /// Steps every world to its next decision; one whose episode is over starts the next one at once.
+    /// Steps every world to its next decision, and fills `out`, its rewards by `reward`. What one world takes, one thread does:
+    /// between two steps, only the actions are checked.
     ///
     /// # Errors
-    /// If an action is refused (checked before any world moves) or a new episode's scenario cannot be simulated.
-    pub fn step(&mut self, actions: &[f32], out: StepOut<'_>) -> Result<(), WorldError> {
-        self.step_others(actions, &[], out)
-    }
-
-    /// Steps the worlds whose rows are not `held`; the others stay where they are, and their rows as they were. `held` has
-    /// a value per row, the same for all learners of a world, or is empty.
-    ///
-    /// # Errors
-    /// The errors of [`step`](Self::step), and if `held` has another length.
-    pub fn step_others(&mut self, actions: &[f32], held: &[bool], out: StepOut<'_>) -> Result<(), WorldError> {
-        let numbers = self.interface.width();
-        if !held.is_empty() && held.len() * numbers != actions.len() {
-            return Err(WorldError::Length { name: "held", found: held.len(), expected: actions.len() / numbers });
+    /// If an array has another length, `reward` reads a column that there is not, or an action is refused: no world has moved
+    /// then. If a new episode's scenario cannot be simulated.
+    pub fn step(&mut self, actions: &[f32], reward: Option<&ColumnReward>, out: StepOut<'_>) -> Result<(), WorldError> {
+        let Self { worlds, helpers, interface, learners, interval, .. } = self;
+        let (numbers, row) = (interface.width(), interface.width() * *learners);
+        if actions.len() != worlds.len() * row {
+            return Err(WorldError::Length { name: "actions", found: actions.len(), expected: worlds.len() * row });
         }
-        for (index, row) in actions.chunks(numbers).enumerate() {
-            action(&self.interface, row).map_err(|source| WorldError::Action { index, source })?;
+        out.check(interface, worlds.len() * *learners, reward)?;
+        for (index, numbers) in actions.chunks(numbers).enumerate() {
+            action(interface, numbers).map_err(|source| WorldError::Action { index, source })?;
         }
-        let (width, report_width, learners) =
-            (self.interface.observation_len, self.interface.report.len(), self.learners);
-        let Self { worlds, helpers, .. } = self;
-        let privileged: Vec<&mut [f32]> = match out.privileged.len() {
-            0 => worlds.iter().map(|_| Default::default()).collect(),
-            _ => out.privileged.chunks_mut(PRIVILEGED.len() * learners).collect(),
-        };
-        let rows = worlds
-            .iter_mut()
-            .zip(actions.chunks(learners * numbers))
-            .zip(out.observations.chunks_mut(width * learners))
-            .zip(out.reports.chunks_mut(report_width * learners))
-            .zip(out.truncated.chunks_mut(learners))
-            .zip(out.final_observations.chunks_mut(width * learners))
-            .zip(privileged)
-            .enumerate();
-        helpers.share_out(
-            rows,
-            |(index, ((((((world, actions), observation), reports), truncated), finals), privileged))| {
-                if held.get(index * learners).copied().unwrap_or_default() {
-                    return Ok(());
-                }
-                let row = Row { reports, truncated, finals, privileged };
-                world.advance(actions, row).map_err(|error| error.at(index * learners))?;
-                world.observe_all(observation);
-                Ok(())
-            },
-        )
+        helpers.share_out(Steps::new(worlds, out), |step| {
+            let index = step.index;
+            let taken = step.take(&actions[index * row..(index + 1) * row], *interval, reward);
+            taken.map_err(|error| error.at(index * *learners))
+        })
     }
 
     /// The threads, and the worlds that they run.
@@ -557,13 +192,6 @@ impl Worlds {
                 })
         })
     }
-}
-
-/// The action that `numbers` stand for.
-fn action(interface: &Interface, numbers: &[f32]) -> Result<Action, ActionError> {
-    let mut values = [0.0; MOST_NUMBERS];
-    values.iter_mut().zip(numbers).for_each(|(to, from)| *to = f64::from(*from));
-    interface.action(&values[..numbers.len().min(MOST_NUMBERS)])
 }
 
 fn truncated_state() -> WorldError {

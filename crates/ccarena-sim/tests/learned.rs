@@ -158,8 +158,9 @@ fn several_learners_have_a_row_each() {
                 truncated: &mut truncated,
                 final_observations: &mut last,
                 privileged: &mut privileged,
+                ..StepOut::default()
             };
-            worlds.step(&actions, out).unwrap();
+            worlds.step(&actions, None, out).unwrap();
             episodes += truncated.iter().filter(|t| **t).count();
             for row in 0..rows {
                 // A timer keeps learners in step; each row is that of its learner.

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that fails panics; clippy.toml exempts test functions, not helpers")]
 
 use ccarena_cc::ActionError;
+use ccarena_sim::rewards::{Column, ColumnReward, Reward};
 use ccarena_sim::{Domain, Source, StepOut, WorldError, Worlds};
 use serde_json::json;
 
@@ -26,7 +27,20 @@ struct Batch {
     reports: Vec<f32>,
     truncated: Vec<bool>,
     last: Vec<f32>,
+    rewards: Vec<f32>,
+    intervals_s: Vec<f32>,
+    /// Rows whose next step begins an episode; empty if episodes follow in the same step.
+    held: Vec<bool>,
     step: u32,
+}
+
+/// A reward of a report alone: the alpha in force less ten times the lost packets, in the green zone.
+fn reward(worlds: &Worlds) -> ColumnReward {
+    let column = |name| worlds.interface().report.iter().position(|column| column == name).unwrap();
+    let columns = ["zone", "alpha", "previous_alpha", "delay_ratio", "lost_packets"];
+    let actions = worlds.interface().actions.iter().map(|&action| f64::from(action)).collect();
+    let reward = Reward::find("acct", &[10.0, 1.0, 10.0], actions).unwrap();
+    ColumnReward::new(reward, columns.map(|name| Column::Report(column(name))).to_vec()).unwrap()
 }
 
 impl Batch {
@@ -41,6 +55,9 @@ impl Batch {
             reports: vec![0.0; count * report],
             truncated: vec![false; count],
             last: vec![0.0; count * width],
+            rewards: vec![0.0; count],
+            intervals_s: vec![0.0; count],
+            held: Vec::new(),
             step: 0,
         }
     }
@@ -57,18 +74,30 @@ impl Batch {
         let out = StepOut {
             observations: &mut self.observations,
             reports: &mut self.reports,
+            intervals_s: &mut self.intervals_s,
+            rewards: &mut self.rewards,
             truncated: &mut self.truncated,
             final_observations: &mut self.last,
-            privileged: &mut [],
+            held: &mut self.held,
+            ..StepOut::default()
         };
-        self.worlds.step(actions, out)
+        let reward = reward(&self.worlds);
+        self.worlds.step(actions, Some(&reward), out)
     }
 
-    /// The first `count` worlds' observations and reports, as bits.
+    /// The rows of world number `world` among observations or reports.
+    fn row<'a>(&self, array: &'a [f32], world: usize) -> &'a [f32] {
+        let width = array.len() / self.truncated.len();
+        &array[world * width..(world + 1) * width]
+    }
+
+    /// What a step of the first `count` worlds wrote, as bits.
     fn bits(&self, count: usize) -> Vec<u32> {
         let n = self.truncated.len();
         let rows = |v: &[f32]| v[..v.len() / n * count].iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-        [rows(&self.observations), rows(&self.reports), self.truncated[..count].iter().map(|&t| u32::from(t)).collect()]
+        let [observations, reports] = [&self.observations, &self.reports].map(|array| rows(array));
+        let [rewards, intervals] = [&self.rewards, &self.intervals_s].map(|array| rows(array));
+        [observations, reports, rewards, intervals, self.truncated[..count].iter().map(|&t| u32::from(t)).collect()]
             .concat()
     }
 }
@@ -107,31 +136,56 @@ fn a_restored_run_goes_on_as_if_uninterrupted() {
 }
 
 #[test]
-fn held_worlds_stay_where_they_are() {
-    let (mut batch, mut alone) = (Batch::new(3, 5, 2), Batch::new(3, 5, 1));
-    batch.step();
-    alone.step();
-    let (state, before) = (batch.worlds.state(), batch.bits(3));
-    let actions = [1.0, 2.0, 3.0];
-    let out = |b: &mut Batch, held: &[bool]| {
-        let out = StepOut {
-            observations: &mut b.observations,
-            reports: &mut b.reports,
-            truncated: &mut b.truncated,
-            final_observations: &mut b.last,
-            privileged: &mut [],
-        };
-        b.worlds.step_others(&actions, held, out)
-    };
-    out(&mut batch, &[true; 3]).unwrap();
-    assert_eq!((batch.worlds.state(), batch.bits(3)), (state, before.clone()), "nobody has moved");
-    out(&mut batch, &[false, true, true]).unwrap();
-    out(&mut alone, &[]).unwrap();
-    assert_eq!(batch.bits(1), alone.bits(1), "the first world has moved as without the others");
-    assert_ne!(batch.bits(3), alone.bits(3));
-    out(&mut batch, &[true, false, false]).unwrap();
-    assert_eq!(batch.bits(3), alone.bits(3), "and now the others");
-    assert!(matches!(out(&mut batch, &[true]), Err(WorldError::Length { name: "held", .. })));
+fn held_rows_begin_their_episode_in_the_next_step() {
+    let runs: Vec<Vec<Vec<u32>>> = [1, 2, 3].map(next_step_run).to_vec();
+    assert!(runs[0] == runs[1] && runs[0] == runs[2], "threads change nothing");
+    let mut batch = Batch::new(2, 5, 1);
+    batch.held = vec![false];
+    assert!(matches!(batch.try_step(&[1.0, 2.0]), Err(WorldError::Length { name: "held", found: 1, expected: 2 })));
+}
+
+/// Steps worlds whose episodes begin in the next step beside ones whose episodes follow at once, and compares them. Returns
+/// what each step wrote.
+fn next_step_run(threads: usize) -> Vec<Vec<u32>> {
+    let (mut batch, mut at_once) = (Batch::new(3, 5, threads), Batch::new(3, 5, 1));
+    batch.held = vec![false; 3];
+    let (mut steps, mut held_rows) = (Vec::new(), 0);
+    for k in 0..120 {
+        let (held, actions) = (batch.held.clone(), [1.0, 2.0, (k % 15) as f32]);
+        // A world on hold does not move: the other one catches up.
+        let state = batch.worlds.state();
+        batch.try_step(&actions).unwrap();
+        if held.contains(&true) {
+            held_rows += held.iter().filter(|held| **held).count();
+            for world in (0..3).filter(|&world| held[world]) {
+                assert!(!batch.held[world] && !batch.truncated[world]);
+                assert!(batch.row(&batch.reports, world).iter().all(|x| *x == 0.0));
+                assert_eq!((batch.rewards[world], batch.intervals_s[world]), (0.0, 0.0));
+            }
+            assert!(held != [true; 3] || state == batch.worlds.state());
+            at_once.worlds.restore(&batch.worlds.state(), &mut at_once.observations).unwrap();
+            for world in (0..3).filter(|&world| !batch.held[world]) {
+                let shown = batch.row(&batch.observations, world);
+                assert_eq!(
+                    shown,
+                    batch.row(&at_once.observations, world),
+                    "the new episode's first, or as without a hold"
+                );
+            }
+        } else {
+            at_once.try_step(&actions).unwrap();
+            assert_eq!(batch.truncated, at_once.truncated);
+            assert_eq!(batch.held, batch.truncated);
+            assert_eq!((&batch.reports, &batch.rewards), (&at_once.reports, &at_once.rewards));
+            for world in 0..3 {
+                let shown = if batch.held[world] { &at_once.last } else { &at_once.observations };
+                assert_eq!(batch.row(&batch.observations, world), batch.row(shown, world));
+            }
+        }
+        steps.push(batch.bits(3));
+    }
+    assert!(held_rows > 3, "{held_rows} rows were held");
+    steps
 }
 
 #[test]
@@ -193,9 +247,9 @@ fn continuous_actions_are_numbers_within_the_bounds() {
             reports: &mut reports,
             truncated: &mut [false; 2],
             final_observations: &mut vec![0.0; 2 * width],
-            privileged: &mut [],
+            ..StepOut::default()
         };
-        worlds.step(actions, out)
+        worlds.step(actions, None, out)
     };
     step(&mut worlds, &[-2.0, 0.3]).unwrap();
     let state = worlds.state();
