@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ccarena_link::clock;
+use ccarena_link::{clock, machine};
 use libbpf_rs::{Link, MapHandle, MapInfo};
 
 use crate::checks;
@@ -17,7 +17,7 @@ use crate::error::KernelError;
 use crate::intf::{ABI, Config, Event, FLAG_FALLBACK};
 use crate::maps::{Key, Maps, WccMaps, map_error};
 use crate::objects::{self, Names, Options};
-use crate::pins::{changing, file, flock, is_mounted, mount, remove_folders, unmount};
+use crate::pins::{file, is_mounted, mount, remove_folders, unmount};
 use crate::policies;
 
 /// Folder of the pins.
@@ -62,7 +62,7 @@ pub struct Status {
 /// If something is attached already or this machine cannot run the programs; nothing is left behind then.
 pub fn attach(options: &Options) -> Result<Status, KernelError> {
     checks::require(&options.option)?;
-    let _changing = changing()?;
+    let _changing = machine::turn()?;
     let pins = Path::new(PINS);
     if is_mounted(pins)? {
         if !is_cut_off(pins) {
@@ -132,7 +132,7 @@ pub fn status() -> Result<Option<Status>, KernelError> {
 pub fn detach() -> Result<(), KernelError> {
     let pins = Path::new(PINS);
     checks::root()?;
-    let _changing = changing()?;
+    let _changing = machine::turn()?;
     let policies = policies::unload_now(None)?;
     if !is_mounted(pins)? && !policies.is_empty() {
         return Ok(());
@@ -177,7 +177,7 @@ pub fn set_weight(key: Key, weight: Option<f64>) -> Result<(), KernelError> {
 pub(crate) fn lock() -> Result<File, KernelError> {
     let maps = Path::new(PINS).join(MAPS);
     let folder = File::open(&maps).map_err(file("open", &maps))?;
-    match flock(&folder, libc::LOCK_EX | libc::LOCK_NB) {
+    match machine::flock(&folder, libc::LOCK_EX | libc::LOCK_NB) {
         Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => Err(KernelError::SecondDaemon),
         done => done.map_err(file("lock", &maps)).map(|()| folder),
     }

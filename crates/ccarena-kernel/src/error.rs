@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use ccarena_cc::policy::kernel::ImageError;
+use ccarena_link::LinkError;
 
 /// Something that the kernel bridge cannot do here.
 #[derive(Debug, thiserror::Error)]
@@ -167,6 +168,9 @@ pub enum KernelError {
     /// Programs that are not attached.
     #[error("nothing is attached at {0}; attach first (ccarena kernel attach)")]
     NotAttached(PathBuf),
+    /// The turn to change the machine cannot be had.
+    #[error(transparent)]
+    Link(#[from] LinkError),
     /// A file or mount operation failed.
     #[error("cannot {action} {path}: {source}")]
     File {

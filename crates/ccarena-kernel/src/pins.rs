@@ -1,45 +1,13 @@
 //! BPF file systems of our own, in which programs and maps outlive the process that loaded them.
 
 use std::ffi::CString;
-use std::fs::{self, File};
-use std::os::fd::AsRawFd;
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use ccarena_link::machine;
+
 use crate::error::KernelError;
-
-/// Folder of all of them, and the lock of processes that change something.
-const FOLDER: &str = "/run/ccarena";
-
-/// Attaching and detaching go one at a time: waits for its turn, which lasts as long as the descriptor.
-pub(crate) fn changing() -> Result<File, KernelError> {
-    let folder = Path::new(FOLDER);
-    let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
-    loop {
-        fs::create_dir_all(folder).map_err(file("create", folder))?;
-        let turn = match File::open(folder) {
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
-            opened => opened.map_err(file("open", folder))?,
-        };
-        flock(&turn, libc::LOCK_EX).map_err(file("lock", folder))?;
-        // Whoever had the turn before may have removed the folder: then others wait for another one.
-        let ours = turn.metadata().map(identity).map_err(file("look at", folder))?;
-        if fs::metadata(folder).is_ok_and(|metadata| identity(metadata) == ours) {
-            return Ok(turn);
-        }
-    }
-}
-
-pub(crate) fn flock(file: &File, operation: i32) -> std::io::Result<()> {
-    #[allow(
-        unsafe_code,
-        reason = "the standard library's locks came with a later Rust than the oldest that builds this"
-    )]
-    // SAFETY: an open descriptor and a number.
-    let done = unsafe { libc::flock(file.as_raw_fd(), operation) };
-    if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
-}
 
 /// Returns whether a file system of ours is mounted at `pins`.
 pub(crate) fn is_mounted(pins: &Path) -> Result<bool, KernelError> {
@@ -79,14 +47,7 @@ pub(crate) fn remove_folders(pins: &Path) -> Result<(), KernelError> {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(file("remove", pins)(e)),
         _ => {}
     }
-    // The folder above is ours if nothing else is in it.
-    if let Some(parent) = pins.parent() {
-        match fs::remove_dir(parent) {
-            Err(e) if e.kind() != std::io::ErrorKind::DirectoryNotEmpty => return Err(file("remove", parent)(e)),
-            _ => {}
-        }
-    }
-    Ok(())
+    machine::remove_if_empty().map_err(file("remove", Path::new(machine::FOLDER)))
 }
 
 fn c_path(path: &Path) -> Result<CString, KernelError> {

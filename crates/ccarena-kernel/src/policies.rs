@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use ccarena_cc::operation::GUARD;
 use ccarena_cc::policy::kernel::About;
-use ccarena_link::clock;
+use ccarena_link::{clock, machine};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle};
 
 pub use self::controller::Controller;
@@ -32,7 +32,7 @@ use crate::intf::ABI;
 use crate::maps::{Maps, map_error};
 use crate::objects::{self, is_name};
 use crate::pilot::Numbers;
-use crate::pins::{changing, file, is_mounted, mount, unmount};
+use crate::pins::{file, is_mounted, mount, unmount};
 use crate::tcp_option::TcpOption;
 
 /// Folder of the pins.
@@ -116,7 +116,7 @@ pub fn load(controller: &Controller, options: &LoadOptions) -> Result<Loaded, Ke
     }
     options.check(controller.kind)?;
     checks::require(&options.option)?;
-    let _changing = changing()?;
+    let _changing = machine::turn()?;
     let pins = Path::new(PINS);
     let folder = pins.join(name);
     if is_mounted(pins)? && folder.join(LINK).exists() {
@@ -223,7 +223,7 @@ fn folder_of(name: &str) -> Result<PathBuf, KernelError> {
 /// If it is not loaded, or as `how`: then nothing changes.
 pub fn operate(name: &str, how: impl FnOnce(&mut Operation) -> Result<(), KernelError>) -> Result<Loaded, KernelError> {
     checks::root()?;
-    let _changing = changing()?;
+    let _changing = machine::turn()?;
     let folder = folder_of(name)?;
     loaded(&folder)?;
     change(&folder, |operation| {
@@ -240,7 +240,7 @@ pub fn operate(name: &str, how: impl FnOnce(&mut Operation) -> Result<(), Kernel
 /// If it is not loaded, or no policy was before.
 pub fn rollback(name: &str) -> Result<Loaded, KernelError> {
     checks::root()?;
-    let _changing = changing()?;
+    let _changing = machine::turn()?;
     let folder = folder_of(name)?;
     let now = loaded(&folder)?;
     if now.before.is_none() {
@@ -292,7 +292,7 @@ pub fn list() -> Result<Vec<Loaded>, KernelError> {
 /// If it is not loaded. Without a name nothing need be.
 pub fn unload(name: Option<&str>) -> Result<Vec<String>, KernelError> {
     checks::root()?;
-    let _changing = changing()?;
+    let _changing = machine::turn()?;
     unload_now(name)
 }
 

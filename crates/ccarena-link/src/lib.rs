@@ -17,6 +17,7 @@ pub mod fabric;
 pub mod ipv6;
 pub mod lateness;
 pub mod live;
+pub mod machine;
 pub mod namespace;
 mod netlink;
 pub mod network;

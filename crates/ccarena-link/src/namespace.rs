@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::panic;
 use std::process::Command;
@@ -65,6 +66,14 @@ impl Namespace {
     pub fn try_clone(&self) -> Result<Self, LinkError> {
         let file = self.file.try_clone().map_err(|e| LinkError::of("cannot copy a descriptor", e))?;
         Ok(Self { file })
+    }
+
+    /// The kernel's number of it, which no other namespace has as long as it exists.
+    ///
+    /// # Errors
+    /// If the kernel does not tell.
+    pub fn number(&self) -> Result<u64, LinkError> {
+        self.file.metadata().map(|m| m.ino()).map_err(|e| LinkError::of("cannot look at a network namespace", e))
     }
 
     /// Moves the calling thread, and the threads and processes that it starts from now on, into this namespace.

@@ -230,6 +230,60 @@ def test_a_connection_that_its_buffer_bounds_is_named(program: str, tmp_path: Pa
     assert delivered[1] > 2 * delivered[0]
 
 
+# Starts shells that overlap in a namespace of their own, and prints the sender's largest buffer after each end.
+OVERLAP = """
+import sys
+from pathlib import Path
+from subprocess import PIPE, Popen
+
+program, wmem = sys.argv[1], Path("/proc/sys/net/ipv4/tcp_wmem")
+
+def largest():
+    return wmem.read_text().split()[2]
+
+def shell(trace):
+    options = ["--enlarge-buffers", "--", "sh", "-c", "echo; cat"]
+    found = Popen([program, "delay", "30", program, "link", trace, trace, *options], stdin=PIPE, stdout=PIPE)
+    found.stdout.readline()
+    return found
+
+def end(shell, killed=False):
+    shell.kill() if killed else shell.stdin.close()
+    shell.wait()
+    return largest()
+
+wmem.write_text("4096 16384 500000")
+for first, second in ((True, False), (False, True)):
+    one, two = shell("fast"), shell("faster")
+    ends = (one, two) if first else (two, one)
+    print(end(ends[0]), end(ends[1]))
+one, two = shell("fast"), shell("faster")
+print(end(two, killed=True), end(one))
+print(end(shell("faster"), killed=True), end(shell("fast")))
+one = shell("fast")
+wmem.write_text("4096 16384 600000")
+print(largest(), end(one))
+note = Path("/run/ccarena", f"buffers-{Path('/proc/self/ns/net').stat().st_ino}")
+print(note.exists())
+"""
+
+
+def test_shells_that_overlap_enlarge_buffers_together(program: str, tmp_path: Path) -> None:
+    """The last one to end restores what the first one found, even if others are killed."""
+    if os.geteuid() != 0:
+        pytest.skip("SKIPPED, shells that enlarge buffers together are not tested: needs root")
+    (tmp_path / "fast").write_text("1\n" * 20)
+    (tmp_path / "faster").write_text("1\n" * 60)
+    line = ["unshare", "--net", sys.executable, "-c", OVERLAP, program]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    *pairs, others, note = done.stdout.splitlines()
+    # Twice what 60 ms at 720 Mbit/s need, whichever of the two ends first or is killed.
+    assert all(int(pair.split()[0]) >= 4 * 5_400_000 for pair in pairs), done.stdout
+    assert [pair.split()[1] for pair in pairs] == ["500000"] * 4, done.stdout
+    assert (others, note) == ("600000 600000", "False"), "what somebody else has set stays"
+
+
 def test_the_status_is_the_commands(shell: Shell) -> None:
     assert shell("delay", 1, "sh", "-c", "exit 7").returncode == 7
     assert shell("delay", 1, "sh", "-c", "kill -KILL $$").returncode == 137

@@ -4,16 +4,13 @@
 //! packets with all that belongs to it, about twice their payload. A new namespace has the machine's values, which hold a
 //! gigabit over a few milliseconds.
 
-use std::fs;
-
 use ccarena_cc::types::{Dur, Rate};
 use ccarena_net::Scenario;
 use ccarena_net::scenario::{Flow, Link as LinkSpec};
 
 use super::ends::Ends;
+use super::enlarged::{Enlarged, KEYS, enlarge, values};
 use crate::emulator::Extremes;
-use crate::error::LinkError;
-use crate::namespace::Namespace;
 use crate::network::{End, Network};
 
 /// Rate for which buffers are made where the links have none.
@@ -30,7 +27,7 @@ type Setting = (&'static str, &'static str, f64);
 
 /// Settings of the kernel, the direction of the data of a machine that they bound, and the memory that a byte of payload
 /// takes: of receivers (`tcp_adv_win_scale` of 1), and of senders (as measured).
-const SETTINGS: [Setting; 2] = [("net.ipv4.tcp_rmem", "to", 2.0), ("net.ipv4.tcp_wmem", "from", 1.5)];
+const SETTINGS: [Setting; 2] = [(KEYS[0], "to", 2.0), (KEYS[1], "from", 1.5)];
 
 /// Memory of a window that we ask for, per byte: enough for both.
 const OVERHEAD: u64 = 2;
@@ -97,13 +94,17 @@ impl Need {
             enlarge(&ends.outer, self.buffer_bytes());
             return (None, None);
         }
-        let enlarged = machine.then(|| Enlarged::new(&ends.outer, self.buffer_bytes()).ok()).flatten();
-        (enlarged, self.complaint(most().unwrap_or(outside), machine))
+        let (enlarged, instead) = match machine.then(|| Enlarged::new(&ends.outer, self.buffer_bytes())).transpose() {
+            Ok(None) => (None, "Add --enlarge-buffers, or".to_owned()),
+            Ok(enlarged) => (enlarged, "They cannot be enlarged from here".to_owned()),
+            Err(e) => (None, format!("They cannot be enlarged from here ({e})")),
+        };
+        (enlarged, self.complaint(most().unwrap_or(outside), &instead))
     }
 
-    /// Returns what to say of a machine whose own sockets buffer up to `most` bytes, if that is too little. `machine` has asked
-    /// for larger ones, in vain.
-    fn complaint(self, most: [u64; 2], machine: bool) -> Option<String> {
+    /// Returns what to say of a machine whose own sockets buffer up to `most` bytes, if that is too little. `instead` leads to
+    /// the command that enlarges them.
+    fn complaint(self, most: [u64; 2], instead: &str) -> Option<String> {
         let rate = self.rate?;
         let bdp = rate.bytes_in(self.rtt).0 as f64;
         let short: Vec<_> = SETTINGS.iter().zip(most).filter(|((.., each), most)| bdp * each > *most as f64).collect();
@@ -117,12 +118,11 @@ impl Need {
         (!short.is_empty()).then(|| {
             format!(
                 "one TCP flow {} this machine may be slower than the links: {:.0} Mbit/s over {:.0} ms take a buffer of {}. \
-                 {}: sysctl -w {}",
+                 {instead}: sysctl -w {}",
                 ways.join(" or "),
                 rate.as_mbps(),
                 self.rtt.as_millis_f64(),
                 figures.join(", "),
-                if machine { "They cannot be enlarged from here" } else { "Add --enlarge-buffers, or" },
                 remedies.join(" "),
             )
         })
@@ -135,61 +135,6 @@ pub fn fastest(scenario: &Scenario, extremes: &[Extremes]) -> [Option<Rate>; 2] 
     let slowest = |path: &[usize]| path.iter().map(|&l| extremes[l].rate).min().filter(|rate| *rate < AT_ONCE);
     let of_flows = |path: fn(&Flow) -> &[usize]| scenario.flows.iter().map(|f| slowest(path(f))).max().flatten();
     [of_flows(|flow| &flow.path), of_flows(|flow| &flow.return_path)]
-}
-
-/// The machine's own buffers, larger than before until this goes.
-#[derive(Debug)]
-pub struct Enlarged {
-    namespace: Namespace,
-    /// Settings, their values before, and their values now.
-    changed: Vec<(&'static str, [u64; 3], [u64; 3])>,
-}
-
-impl Enlarged {
-    fn new(namespace: &Namespace, bytes: u64) -> Result<Self, LinkError> {
-        Ok(Self { namespace: namespace.try_clone()?, changed: enlarge(namespace, bytes) })
-    }
-
-    /// Returns what to say of them; none if they were large enough.
-    pub fn notice(&self) -> Option<String> {
-        let figure = |(key, before, now): &(&str, [u64; 3], [u64; 3])| {
-            format!("{key} from {:.1} to {:.1} MB", before[2] as f64 / 1e6, now[2] as f64 / 1e6)
-        };
-        let figures: Vec<String> = self.changed.iter().map(figure).collect();
-        (!figures.is_empty()).then(|| format!("enlarged this machine's {} until the end", figures.join(" and ")))
-    }
-}
-
-impl Drop for Enlarged {
-    fn drop(&mut self) {
-        for &(key, before, now) in &self.changed {
-            // A value that somebody else has set meanwhile stays.
-            if matches!(self.namespace.run(|| values(key)), Ok(Some(found)) if found == now) {
-                let _ = self.namespace.sysctl(key, &before.map(|v| v.to_string()).join(" "));
-            }
-        }
-    }
-}
-
-/// Returns the three values of setting `key` in the calling thread's namespace: least, first and most bytes.
-fn values(key: &str) -> Option<[u64; 3]> {
-    let text = fs::read_to_string(format!("/proc/sys/{}", key.replace('.', "/"))).ok()?;
-    let values: Option<Vec<u64>> = text.split_whitespace().map(|word| word.parse().ok()).collect();
-    values?.try_into().ok()
-}
-
-/// Lets buffers in `namespace` grow to `bytes` at least; where /proc/sys may not be written, they stay. Returns the
-/// settings that changed, with their values before and now.
-fn enlarge(namespace: &Namespace, bytes: u64) -> Vec<(&'static str, [u64; 3], [u64; 3])> {
-    let mut changed = Vec::new();
-    for (key, ..) in SETTINGS {
-        let Ok(Some(before)) = namespace.run(|| values(key)) else { continue };
-        let now = [before[0], before[1], bytes];
-        if before[2] < bytes && namespace.sysctl(key, &now.map(|v| v.to_string()).join(" ")).is_ok() {
-            changed.push((key, before, now));
-        }
-    }
-    changed
 }
 
 #[cfg(test)]
@@ -220,19 +165,15 @@ mod tests {
     #[test]
     fn a_machine_with_small_buffers_is_told_which() {
         let need = need(r#"{"type": "infinite"}"#, 1000.0);
-        assert_eq!(need.complaint([12_500_000, 9_375_000], false), None);
-        let said = need.complaint([6_291_456, 33_554_432], false).unwrap();
+        assert_eq!(need.complaint([12_500_000, 9_375_000], "Or"), None);
+        let said = need.complaint([6_291_456, 33_554_432], "Or").unwrap();
         assert!(said.starts_with("one TCP flow to this machine may be slower"), "{said}");
         assert!(
             said.contains("1000 Mbit/s over 50 ms take a buffer of 12.5 MB, and net.ipv4.tcp_rmem is 6.3 MB"),
             "{said}"
         );
-        assert!(
-            said.ends_with("Add --enlarge-buffers, or: sysctl -w net.ipv4.tcp_rmem=\"4096 131072 25000000\""),
-            "{said}"
-        );
-        assert!(need.complaint([0, 0], true).unwrap().contains("They cannot be enlarged from here: sysctl"));
-        assert!(need.complaint([0, 0], false).unwrap().contains("to or from this machine"));
-        assert_eq!(Need { rate: None, ..need }.complaint([0, 0], false), None);
+        assert!(said.ends_with("Or: sysctl -w net.ipv4.tcp_rmem=\"4096 131072 25000000\""), "{said}");
+        assert!(need.complaint([0, 0], "Or").unwrap().contains("to or from this machine"));
+        assert_eq!(Need { rate: None, ..need }.complaint([0, 0], "Or"), None);
     }
 }

@@ -9,6 +9,7 @@ mod buffers;
 mod connections;
 mod control;
 mod ends;
+mod enlarged;
 mod keeper;
 mod log;
 mod nat;

@@ -14,8 +14,9 @@ use ccarena_net::{Link, Scenario, ServiceSpec, Trace, TraceError, trace};
 
 use super::arguments::conditions::{Traces, at_once};
 use super::arguments::{Direction, LinkWay, OnOff, Request, Shell};
-use super::buffers::{Enlarged, Need};
+use super::buffers::Need;
 use super::ends::Ends;
+use super::enlarged::Enlarged;
 use super::log::{self, Head, Log, Writing};
 use super::place::{self, Devices, Place};
 use super::{PREFIX, ShellError, queue, say};
