@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,12 +20,13 @@ import pytest
 pytest.importorskip("torch", reason="PYTORCH NOT INSTALLED: populations are not tested (ccarena[train])")
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: training on it not tested (run make)")
 
+from bench import nodes
 from ccarena import cli
 from ccarena.agents import checkpoint
 from ccarena.agents.api import train
 from ccarena.configs import load_config
 from ccarena.core.dimensions import Dimension
-from ccarena.runs.run_folder import read_progress
+from ccarena.runs.run_folder import LOCK, is_in_use, read_progress
 from ccarena.tune import population
 from ccarena.tune.copying import complete
 from ccarena.tune.population import Comparison, Copy, compare, read, settings
@@ -218,21 +222,60 @@ def test_members_wait_for_each_other_and_not_for_the_dead(tmp_path: Path, monkey
     assert scheduler.on_trial_result(controller, controller.trials[1], last) == "CONTINUE", "it ends by itself"
 
 
-@pytest.mark.slow
-def test_a_population_on_ray_keeps_what_it_has_earned_after_ctrl_c(tmp_path: Path) -> None:
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A cluster whose head computes nothing."""
     pytest.importorskip("ray.tune", exc_type=ImportError, reason=NO_TUNE)
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    )
+    # This process has imported Ray without a token (`ccarena.executors.ray.module`), and the sweep would ask for one.
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    cluster = nodes.started()
+    yield cluster
+    cluster.shutdown()
+
+
+def machine_of(process: int, machines: list[Any]) -> Any:
+    """Returns the node of a process: one of its ancestors is the node's."""
+    above = [process]
+    while above[-1] > 1:
+        above.append(int(Path(f"/proc/{above[-1]}/stat").read_text().rpartition(")")[2].split()[1]))
+    for node in machines:
+        if any(each.process.pid in above for kind in node.all_processes.values() for each in kind):
+            return node
+    raise AssertionError(f"process {process} is of no node")
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_a_population_keeps_what_it_has_earned_after_a_lost_node_and_ctrl_c(cluster: Any, tmp_path: Path) -> None:
+    """Members train on two nodes of two cores. One node is killed amid their second part, and then the sweep ends."""
+    machines = [nodes.add(cluster, num_cpus=2) for _ in range(2)]
     out, command = tmp_path / "sweep", [sys.executable, "-m", "ccarena.cli", "tune", "--out", str(tmp_path / "sweep")]
+    command += ["--ray-address", cluster.address]
     text = "algorithm.actor_lr: {log_uniform: [1.0e-4, 1.0e-2]}\nalgorithm.gamma: [0.5, 0.9]"
     words = ["--space", str(space(tmp_path, text)), "--samples", "4", "--seeds", "1", "--validations", "3"]
     process = subprocess.Popen([*command, *words, "--scheduler", "pbt", *SMALL], stderr=subprocess.PIPE, text=True)
-    deadline_s = time.monotonic() + 400
-    while not read(out):
-        assert process.poll() is None and time.monotonic() < deadline_s
-        time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=120)
-    assert process.returncode == cli.INTERRUPTED and said.endswith(f"; go on with: ccarena tune --out {out} --resume\n")
+
+    def until(comparisons: int, training: int) -> list[Path]:
+        """Waits for so many comparisons, and returns as many runs that train then."""
+        deadline_s = time.monotonic() + 900
+        while True:
+            assert process.poll() is None and time.monotonic() < deadline_s, process.communicate()[1]
+            runs = [run for run in out.glob("trials/*/seed-1") if is_in_use(run) and (run / LOCK).read_text()]
+            if len(read(out)) >= comparisons and len(runs) >= training:
+                return runs[:training]
+            time.sleep(0.1)
+
+    (run,) = until(1, training=1)
+    nodes.kill(machine_of(int((run / LOCK).read_text()), machines))
     (first,) = read(out)
+    until(2, training=0)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=300)
+    goes_on = f"; go on with: ccarena tune --out {out} --resume --ray-address {cluster.address}\n"
+    assert process.returncode == cli.INTERRUPTED and said.endswith(goes_on)
     seen = {path: path.read_bytes() for path in out.glob("trials/*/seed-1/validation.jsonl")}
     assert len(seen) == 4
     assert subprocess.run([*command, "--resume"]).returncode == 0
@@ -248,6 +291,9 @@ def test_a_population_on_ray_keeps_what_it_has_earned_after_ctrl_c(tmp_path: Pat
             load_config(out / "trials" / name / "seed-1/config.yaml") for name in (copy.member, copy.source)
         )
         assert target.algorithm.actor_lr == copy.setting["algorithm.actor_lr"] != source.algorithm.actor_lr  # type: ignore[union-attr]
+    with open(out / "trials.csv", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 4 and {row["state"] for row in rows} == {"whole"}
     best = json.loads((out / "best.json").read_text("utf-8"))
     assert all((Path(run) / "policy.safetensors").is_file() for run in best["runs"])
     assert "Copies" in (out / "page.html").read_text("utf-8")
