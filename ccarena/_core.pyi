@@ -209,10 +209,15 @@ def signal_spans(
     """Least signal delay and number of milliseconds between two arrivals (`ccarena.eval.measure.signal_delay`)."""
 
 def sums_of_flows(
-    packets: Mapping[str, NDArray[Any] | None], window_ns: tuple[int, int], active_ns: Sequence[tuple[int, int]]
-) -> list[tuple[int, int, int, int, int]]:
-    """For each flow, packets, bytes, bytes while it is there, and the sums of queueing delays and of times from arrival
-    to departure in ns, over packets that left in (from, to]."""
+    packets: Mapping[str, NDArray[Any] | None],
+    gone: Sequence[tuple[NDArray[np.int64], NDArray[np.uint32]]],
+    window_ns: tuple[int, int],
+    active_ns: Sequence[tuple[int, int]],
+    all_ns: tuple[int, int],
+) -> list[tuple[int, int, int, int, int, list[int]]]:
+    """For each flow and, last, for all packets, over those that left or went in (from, to]: packets, bytes, bytes in
+    the flow's time, sums of queueing delays and of times from arrival to departure in ns, packets that went by each of
+    `gone`."""
 
 def percentiles_of_flows(
     packets: Mapping[str, NDArray[Any] | None],

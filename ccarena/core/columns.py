@@ -9,7 +9,7 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,8 +32,10 @@ class Coded:
     """Column of few different values, as their numbers: one byte a row for up to 256 values."""
 
     codes: NDArray[np.integer[Any]]
-    names: Sequence[Any]
+    names: Sequence[Any] | NDArray[Any]
     """Values by code."""
+    categorical: bool = True
+    """Makes a column of categories in a data frame; if False, a plain one."""
 
     @classmethod
     def same(cls, value: Any, names: Sequence[Any], count: int) -> Coded:
@@ -52,7 +54,7 @@ def gathered(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for name, first in found[0].items() if found else ():
         if isinstance(first, Coded):
-            out[name] = Coded(np.concatenate([part[name].codes for part in found]), first.names)
+            out[name] = replace(first, codes=np.concatenate([part[name].codes for part in found]))
         else:
             out[name] = np.concatenate([part[name] for part in found])
     return out
@@ -97,7 +99,9 @@ def as_pandas(columns: Mapping[str, Any]) -> pd.DataFrame:
 
     def made(column: Any) -> Any:
         if isinstance(column, Coded):
-            return pd.Categorical.from_codes(column.codes, pd.Index(list(column.names)))
+            if column.categorical:
+                return pd.Categorical.from_codes(column.codes, pd.Index(list(column.names)))
+            return pd.Series(column.names).array.take(column.codes)
         if column.dtype.kind != "U":
             return column
         # Texts follow in long stretches of the same, each of which is converted once.

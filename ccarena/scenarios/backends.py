@@ -268,7 +268,8 @@ def failure(flow: Mapping[str, Any]) -> str:
 
     Leaves out the flow's number and scheme, with which its `error` begins.
     """
-    return re.sub(r"^flows\[\d+\] \(.*?\): ", "", flow.get("error") or "")
+    error = flow.get("error")
+    return re.sub(r"^flows\[\d+\] \(.*?\): ", "", error) if error else ""
 
 
 def failed(result: Mapping[str, Any], flow: Mapping[str, Any]) -> dict[str, str]:

@@ -40,6 +40,10 @@ class Run:
             self._made[name] = make(self)
         return cast(_Made, self._made[name])
 
+    def has(self, name: Any) -> bool:
+        """Returns whether `once` computed this name already."""
+        return name in self._made
+
     def measured(self) -> Record:
         """Returns the run as figures see it: `ccarena.eval.measure.table.row` makes a row of a flow or a link."""
         return Record(self.document, self.result)

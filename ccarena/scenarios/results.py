@@ -115,7 +115,7 @@ class Results:
         `n` counts the runs with a value. With one run, or equal runs, the interval is NaN or empty. Most schemes draw
         no random numbers, so seeds only differ on links that do (loss, jitter, random capacity).
         """
-        return as_pandas(self.columns("summary"))
+        return as_pandas(tables.summary(self.runs))
 
     def polars(self, table: str) -> pl.DataFrame:
         """Returns one of the tables of `columns` as a Polars data frame."""

@@ -39,6 +39,7 @@ __all__ = [
     "notes",
     "repeats",
     "shortened",
+    "summary",
     "table_of",
     "with_interval",
 ]
@@ -73,7 +74,9 @@ def flow_rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
     """Returns a row per run and flow, with the figures of the schemes that take part."""
     runs = list(runs)
     names = figures_of(runs)
-    return [row for run in runs for row in run.once(("flows", *names), lambda run: _flow_rows(run, names))]
+    key = ("flows", *names)
+    read = {id(run): run.measured().read_packets() for run in runs if not run.has(key)}
+    return [row for run in runs for row in run.once(key, lambda run: _flow_rows(run, read.pop(id(run)), names))]
 
 
 def table_of(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
@@ -155,10 +158,10 @@ def with_interval(figure: str, rows: Sequence[Mapping[str, Any]]) -> str:
     return f"{text} ± {show(figure, half)}" if math.isfinite(half) else text
 
 
-def _flow_rows(run: Run, names: Sequence[str]) -> list[dict[str, Any]]:
+def _flow_rows(run: Run, measured: record.Record, names: Sequence[str]) -> list[dict[str, Any]]:
     rows = []
     about = {**_about(run), **backends.validity(run.result)}
-    for flow, subject in zip(run.result["flows"], run.measured().flows, strict=True):
+    for flow, subject in zip(run.result["flows"], measured.flows, strict=True):
         head = {**about, "flow": flow["name"], "scheme": flow["scheme"], "link": subject.of_link["name"]}
         done = flow.get("completion_s")
         counted = {"delivered_bytes": flow.get("delivered_bytes"), "decisions": subject.counter("decisions")}
@@ -211,9 +214,8 @@ def link_series(run: Run) -> list[Columns]:
     return tables
 
 
-def _packets(runs: Sequence[Run]) -> Columns:
-    whole = packets(runs)
-    return {name: column.values() if isinstance(column, Coded) else column for name, column in whole.items()}
+def _decoded(columns: dict[str, Any]) -> Columns:
+    return {name: column.values() if isinstance(column, Coded) else column for name, column in columns.items()}
 
 
 def _link_packets(runs: Iterable[Run]) -> Columns:
@@ -234,7 +236,8 @@ def _link_packets(runs: Iterable[Run]) -> Columns:
     return join(tables)
 
 
-def _summary(runs: Sequence[Run]) -> Columns:
+def summary(runs: Sequence[Run]) -> dict[str, Any]:
+    """Returns the table of means over seeds; text as codes (`Coded`)."""
     known = [row for row in flow_rows(runs) if row.get("valid", True)]
     axes = dict.fromkeys(axis for run in runs for axis in run.axes)
     keys = dict.fromkeys(("scenario", *axes, "backend", "flow", "scheme", "link"))
@@ -246,8 +249,9 @@ def _summary(runs: Sequence[Run]) -> Columns:
     values = np.array([[row.get(name) for name in figures] for row in known], dtype=np.float64)
     # Mean, low, high and n of each group and figure. Most groups are one run, which is its own mean.
     table = np.full((4, len(groups), len(figures)), math.nan)
+    table[0] = values[[mine[0] for mine in groups.values()]]
+    table[3] = np.isfinite(table[0])
     for place, mine in enumerate(groups.values()):
-        table[0, place], table[3, place] = values[mine[0]], np.isfinite(values[mine[0]])
         if len(mine) > 1:
             intervals = [confidence_interval(column) for column in values[mine].T]
             table[:, place] = np.transpose([(each.mean, each.low, each.high, each.n) for each in intervals])
@@ -255,11 +259,11 @@ def _summary(runs: Sequence[Run]) -> Columns:
     if not of_group.size:
         return {}
     head = of_rows([dict(zip(keys, group, strict=True)) for group in groups])
-    units = np.asarray([FIGURES[name].unit for name in figures])
     shown = {name: table[at, of_group, of_figure] for at, name in enumerate(("mean", "low", "high", "n"))}
     return {
-        **{key: column[of_group] for key, column in head.items()},
-        **{"figure": np.asarray(figures)[of_figure], "unit": units[of_figure]},
+        **{key: Coded(of_group, c, False) if c.dtype.kind == "U" else c[of_group] for key, c in head.items()},
+        "figure": Coded(of_figure, np.asarray(figures), False),
+        "unit": Coded(of_figure, np.asarray([FIGURES[name].unit for name in figures]), False),
         **{**shown, "n": shown["n"].astype(np.int64)},
     }
 
@@ -282,8 +286,8 @@ TABLES: dict[str, Callable[[Sequence[Run]], Columns]] = {
     "links": lambda runs: of_rows([row for run in runs for row in _link_rows(run)]),
     "flow_series": lambda runs: join(each for run in runs for each in flow_series(run)),
     "link_series": lambda runs: join(each for run in runs for each in link_series(run)),
-    "packets": _packets,
+    "packets": lambda runs: _decoded(packets(runs)),
     "link_packets": _link_packets,
-    "summary": _summary,
+    "summary": lambda runs: _decoded(summary(runs)),
 }
 """Tables by name, with the function that makes each from runs."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-from ccarena.eval.measure.packet_log import GONE
+from collections.abc import Sequence
 
 __all__ = ["loss_shares", "losses_of_flow"]
 
@@ -20,10 +18,10 @@ def loss_shares(dropped: float, lost: float, delivered: float) -> dict[str, floa
     return {name: gone / offered if offered else 0.0 for name, gone in shares.items()}
 
 
-def losses_of_flow(gone: Sequence[Mapping[str, int]], left: int) -> dict[str, float]:
+def losses_of_flow(gone: Sequence[Sequence[int]], left: int) -> dict[str, float]:
     """Returns `loss_shares` of one flow on its path.
 
     `gone`: for each link of it, how many packets went by each kind of GONE; `left`: how many left the last one.
     """
-    dropped, lost, policed, damaged = (sum(link[kind] for link in gone) for kind in GONE)
-    return loss_shares(dropped, lost + policed + damaged, left - gone[-1][GONE[-1]])
+    dropped, lost, policed, damaged = map(sum, zip(*gone, strict=True))
+    return loss_shares(dropped, lost + policed + damaged, left - gone[-1][-1])

@@ -8,7 +8,6 @@ in no figure, so that a scheme with a standing queue looks slightly better than 
 from __future__ import annotations
 
 import functools
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -86,6 +85,8 @@ class Sums(NamedTuple):
     queueing_ns: int
     whole_ns: int
     """Sum of the times from entering the queue until the last bit is sent."""
+    gone: Sequence[int]
+    """Packets that went at the link, by each of GONE."""
 
 
 class Percentiles(NamedTuple):
@@ -109,7 +110,7 @@ class LinkPackets:
     def __init__(self, record: Mapping[str, Any]) -> None:
         self.log = PacketLog.from_arrays(record["log"])
         self._of_flow: dict[int, PacketLog] = {}
-        self._gone = {kind: record.get(kind) or {"time_ns": (), "flow": ()} for kind in GONE}
+        self._gone = [_gone(record.get(kind)) for kind in GONE]
 
     def of_flow(self, flow: int) -> PacketLog:
         """Returns the packets of one flow that the link delivered."""
@@ -118,24 +119,20 @@ class LinkPackets:
             self._of_flow[flow] = self.log if rows.size == len(self.log) else self.log.rows(rows)
         return self._of_flow[flow]
 
-    def gone_ns(self, kind: str, flow: int) -> Ints:
-        """Returns when packets of one flow went, by a `kind` of GONE."""
-        return _signed(np.asarray(self._gone[kind]["time_ns"], np.uint64))[self._gone_rows[kind].of(flow)]
+    def gone_ns(self, flow: int) -> Ints:
+        """Returns when packets of one flow went, kind by kind of GONE."""
+        return np.concatenate(
+            [at_ns[rows.of(flow)] for (at_ns, _), rows in zip(self._gone, self._gone_rows, strict=True)]
+        )
 
-    def gone(self, kind: str, window_ns: tuple[int, int]) -> Mapping[int, int]:
-        """Returns how many packets of each flow went by a `kind` of GONE in (from, to]."""
-        packets = self._gone[kind]
-        if not len(packets["flow"]):
-            return {}
-        at_ns, flow = (np.asarray(packets[name], np.uint64).view(np.int64) for name in ("time_ns", "flow"))
-        return Counter(flow[(at_ns > window_ns[0]) & (at_ns <= window_ns[1])].tolist())
+    def sums(
+        self, window_ns: tuple[int, int], active_ns: Sequence[tuple[int, int]], all_ns: tuple[int, int]
+    ) -> list[Sums]:
+        """Returns the sums of flows 0, 1, ... and, last, of all packets, over those that left or went in (from, to].
 
-    def sums(self, window_ns: tuple[int, int], active_ns: Sequence[tuple[int, int]], each: bool = True) -> list[Sums]:
-        """Returns the sums of flows 0, 1, ... over packets that left in (from, to], one pass for all.
-
-        `active_ns`: the time of each flow; `each`: False takes all packets as those of flow 0.
+        `active_ns`: the time of each flow; `all_ns`: the time that counts for all packets.
         """
-        return [Sums(*of) for of in _core.sums_of_flows(self._columns(each), window_ns, active_ns)]
+        return [Sums(*of) for of in _core.sums_of_flows(self._native, self._gone, window_ns, active_ns, all_ns)]
 
     def percentiles(
         self, window_ns: tuple[int, int], pauses: Sequence[tuple[int | None, Ints] | None], each: bool = True
@@ -145,11 +142,9 @@ class LinkPackets:
         `pauses`: for each flow the time after which its application pauses, if it does, and when packets of it went
         (`signal_delay_ms`); None leaves the flow out. `each`: False takes all packets as those of flow 0.
         """
-        found = _core.percentiles_of_flows(self._columns(each), window_ns, pauses, SHARES, TAIL)
+        columns = self._native if each else {**self._native, "flow": None}
+        found = _core.percentiles_of_flows(columns, window_ns, pauses, SHARES, TAIL)
         return [None if of is None else Percentiles(*of) for of in found]
-
-    def _columns(self, each: bool) -> dict[str, NDArray[Any] | None]:
-        return self._native if each else {**self._native, "flow": None}
 
     @functools.cached_property
     def _native(self) -> dict[str, NDArray[Any] | None]:
@@ -163,8 +158,19 @@ class LinkPackets:
         return _ByFlow(self.log.flow)
 
     @functools.cached_property
-    def _gone_rows(self) -> dict[str, _ByFlow]:
-        return {kind: _ByFlow(np.asarray(packets["flow"], np.uint32)) for kind, packets in self._gone.items()}
+    def _gone_rows(self) -> list[_ByFlow]:
+        return [_ByFlow(flow) for _, flow in self._gone]
+
+
+_NONE = np.empty(0, np.int64), np.empty(0, np.uint32)
+
+
+def _gone(packets: Mapping[str, Any] | None) -> tuple[Ints, NDArray[np.uint32]]:
+    """Returns when packets went, and of which flow each was."""
+    if not packets or not len(packets["flow"]):
+        return _NONE
+    at_ns = np.ascontiguousarray(packets["time_ns"], np.uint64).view(np.int64)
+    return at_ns, np.ascontiguousarray(packets["flow"], np.uint32)
 
 
 class _ByFlow:

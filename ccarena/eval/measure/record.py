@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ccarena import traces
 from ccarena.core.base_delay import least_delay_ms
 from ccarena.errors import ScenarioError
-from ccarena.eval.measure.packet_log import GONE, LinkPackets, PacketLog, Percentiles, Sums, link_packets
+from ccarena.eval.measure.packet_log import LinkPackets, PacketLog, Percentiles, Sums, link_packets
 from ccarena.eval.measure.queueing import time_in_queue_length_ns
 
 __all__ = [
@@ -80,9 +80,9 @@ NEEDS_OF_APPLICATIONS: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any]]
 result."""
 
 
-def needs_met(entry: Mapping[str, Any], of_flow: Mapping[str, Any]) -> frozenset[str]:
+def needs_met(entry: Mapping[str, Any], of_flow: Mapping[str, Any]) -> list[str]:
     """Returns the needs of applications' figures that a flow meets."""
-    return frozenset(need for need, met in NEEDS_OF_APPLICATIONS.items() if met(entry, of_flow))
+    return [need for need, met in NEEDS_OF_APPLICATIONS.items() if met(entry, of_flow)]
 
 
 _ALL_NS = (-(2**63), 2**63 - 1)
@@ -148,11 +148,11 @@ class Record:
         return _ALL_NS if self.whole else _edges_ns(self.from_s, self.to_s)
 
     def sums(self, link: int) -> list[Sums]:
-        """Returns each flow's sums over the packets that left a link in the window."""
+        """Returns each flow's sums over the packets that left a link in the window, and last those of all packets."""
 
         def make() -> list[Sums]:
             active_ns = [_edges_ns(*flow.active_s) for flow in self.flows]
-            return self.packets[link].sums(self.window_ns, active_ns)
+            return self.packets[link].sums(self.window_ns, active_ns, _edges_ns(*self.links[link].active_s))
 
         return self.once(("sums", link), make)
 
@@ -165,10 +165,17 @@ class Record:
 
         return self.once(("percentiles", link), make)
 
-    def gone(self, link: int) -> dict[str, Mapping[int, int]]:
-        """Returns how many packets of each flow went at a link in the window, by each kind of GONE."""
-        packets = self.packets[link]
-        return self.once(("gone", link), lambda: {kind: packets.gone(kind, self.window_ns) for kind in GONE})
+    def read_packets(self) -> Record:
+        """Makes the native passes over the packets that the flows' figures need, and returns the record.
+
+        Over many runs, they are faster one after the other: packets displace from the caches what Python works with.
+        """
+        if PACKETS in self.given:
+            for link in {link for flow in self.flows for link in flow.path}:
+                self.sums(link)
+            for link in {flow.link for flow in self.flows}:
+                self.percentiles(link)
+        return self
 
     def capacity_bytes(self, link: int) -> float:
         """Returns the IP bytes that a link could have delivered in the window."""
@@ -218,6 +225,13 @@ class Subject:
         self.of_link: Mapping[str, Any] = record.result["links"][link]
         self._of_flow: Mapping[str, Any] = {} if flow is None else record.result["flows"][flow]
         self.entry: Mapping[str, Any] = {} if flow is None else record.entries[flow]
+        self._is_program = (self.entry.get("foreign") or {}).get("type") == "command"
+        stop = self._of_flow.get("stop_s")
+        begin_s = max(record.from_s, float(self._of_flow.get("start_s") or 0.0))
+        self.active_s = begin_s, min(record.to_s, record.duration_s if stop is None else float(stop))
+        """Start and end of its time within the window."""
+        self.length_s = max(self.active_s[1] - begin_s, 0.0)
+        """Length of its time; 0 if it has none."""
         self.made: dict[str, Any] = {}
         """Figures and intermediate results by name."""
 
@@ -231,22 +245,10 @@ class Subject:
     @functools.cached_property
     def given(self) -> frozenset[str]:
         """Needs of figures that the subject meets."""
-        own = {REQUIREMENT: bool(self.entry.get("requirement")), TRACE: self.opportunities_ms is not None}
-        of_application = needs_met(self.entry, self._of_flow) if self.record.whole else frozenset()
-        return self.record.given | of_application | {need for need, there in own.items() if there}
-
-    @functools.cached_property
-    def active_s(self) -> tuple[float, float]:
-        """Start and end of its time within the window."""
-        stop = self._of_flow.get("stop_s")
-        begin_s = max(self.record.from_s, float(self._of_flow.get("start_s") or 0.0))
-        return begin_s, min(self.record.to_s, self.record.duration_s if stop is None else float(stop))
-
-    @functools.cached_property
-    def length_s(self) -> float:
-        """Length of its time; 0 if it has none."""
-        begin_s, until_s = self.active_s
-        return max(until_s - begin_s, 0.0)
+        own = needs_met(self.entry, self._of_flow) if self.record.whole else []
+        own += [REQUIREMENT] if self.entry.get("requirement") else []
+        own += [TRACE] if self.opportunities_ms is not None else []
+        return self.record.given.union(own) if own else self.record.given
 
     @property
     def capacity_mbps(self) -> Floats:
@@ -303,12 +305,10 @@ class Subject:
         log = self.packets.log if self.flow is None else self.packets.of_flow(self.flow)
         return log if self.record.whole else log.left_within(self.record.from_s, self.record.to_s)
 
-    @functools.cached_property
+    @property
     def sums(self) -> Sums:
         """Counts and sums over the packets that left the link in the window."""
-        if self.flow is not None:
-            return self.record.sums(self.link)[self.flow]
-        return self.packets.sums(self.record.window_ns, [_edges_ns(*self.active_s)], each=False)[0]
+        return self.record.sums(self.link)[-1 if self.flow is None else self.flow]
 
     @functools.cached_property
     def percentiles(self) -> Percentiles:
@@ -333,8 +333,8 @@ class Subject:
     @functools.cached_property
     def departed_bytes(self) -> float:
         """IP bytes that left the link in the window."""
-        if PACKETS in self.given:
-            return float(self.log.bytes.sum())
+        if PACKETS in self.record.given:
+            return float(self.sums.bytes)
         if self.record.whole:
             return float(self.of_link["delivered_bytes"])
         return float(self.record.series(self.of_link, "delivered_bytes").sum())
@@ -346,16 +346,11 @@ class Subject:
         """
         if self.flow is None or self.entry.get("app", {"type": "bulk"})["type"] == "bulk":
             return None, np.empty(0, np.int64)
-        gone_ns = [self.packets.gone_ns(kind, self.flow) for kind in GONE]
-        return round(self.base_rtt_ms * 1e6), np.concatenate(gone_ns)
+        return round(self.base_rtt_ms * 1e6), self.packets.gone_ns(self.flow)
 
     def counter(self, name: str) -> Any:
         """Returns one of the sender's counters as it is; None if it is unknown, as of a program of somebody else."""
-        return None if name in _OF_ITS_STACK and self._is_program else self._of_flow.get(name)
-
-    @functools.cached_property
-    def _is_program(self) -> bool:
-        return (self.entry.get("foreign") or {}).get("type") == "command"
+        return None if self._is_program and name in _OF_ITS_STACK else self._of_flow.get(name)
 
     def received_bytes(self, payload: bool) -> float:
         """Returns the IP bytes, or bytes of `payload`, that reached the flow's receiver in the window."""
@@ -363,7 +358,7 @@ class Subject:
             return float(self._of_flow["delivered_bytes" if payload else "wire_bytes"])
         return float(self.record.series(self._of_flow, "payload_bytes" if payload else "wire_bytes").sum())
 
-    @functools.cached_property
+    @property
     def opportunities_ms(self) -> Ints | None:
         """Delivery opportunities within the run, in ms from its start; None of a link that has none or is shaped."""
         return self.record.once(("opportunities", self.link), self._opportunities)

@@ -219,8 +219,8 @@ def _losses(s: Subject) -> dict[str, float]:
     if s.flow is not None and PACKETS not in s.given:
         return dict.fromkeys(("loss_share", "queue_drop_share"), math.nan)
     if s.flow is not None:
-        gone = [{kind: count.get(s.flow, 0) for kind, count in s.record.gone(link).items()} for link in s.path]
-        return losses_of_flow(gone, s.record.sums(s.path[-1])[s.flow].packets)
+        sums = [s.record.sums(link)[s.flow] for link in s.path]
+        return losses_of_flow([of_link.gone for of_link in sums], sums[-1].packets)
     counts = [s.of_link.get(f"{what}_packets") for what in ("dropped", "lost", "delivered")]
     dropped, lost, delivered = (math.nan if count is None else count for count in counts)
     damaged = s.of_link.get("corrupted_packets", 0)
@@ -303,7 +303,7 @@ def _distances(s: Subject) -> dict[str, float]:
     """Returns distances of the flows' rates from fair ones on mean capacities; applications' rates are demands."""
     rates = _all(s, "throughput_mbps")
     links = s.record.links
-    capacity = {link.of_link["name"]: float(np.mean(s.record.capacity_mbps(link.link))) for link in links}
+    capacity = {link.of_link["name"]: _capacity(link) for link in links}
     if not all(math.isfinite(rate) for rate in rates) or not all(mbps > 0 for mbps in capacity.values()):
         return {}
     flows = s.record.entries

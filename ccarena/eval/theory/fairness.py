@@ -22,6 +22,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -243,8 +244,8 @@ def _requirements(requirements: Sequence[Requirement | None]) -> list[tuple[Frac
 def _exact(value: Number, where: str) -> Fraction:
     """Returns the exact value of a decimal number that is not negative."""
     try:
-        number = value if isinstance(value, Fraction) else Fraction(repr(float(value)))
-    except (TypeError, ValueError) as error:
+        number = value if isinstance(value, Fraction) else Fraction(Decimal(repr(float(value))))
+    except (TypeError, ValueError, OverflowError) as error:
         raise ConfigError(f"{where}: expected a finite number, got {value!r}") from error
     if number < 0:
         raise ConfigError(f"{where}: expected a number of at least 0, got {value!r}")

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 mod of_flows;
 
 pub use of_flows::{
-    Packets, Pauses, Percentiles, Shares, Sums, Within, percentiles as percentiles_of_flows, sums as sums_of_flows,
+    Gone, Packets, Pauses, Percentiles, Shares, Sums, Within, percentiles as percentiles_of_flows,
+    sums as sums_of_flows,
 };
 
 /// Returns the element at index floor(q n) of the n sorted values for each share q; no values give none. NaN is the largest.

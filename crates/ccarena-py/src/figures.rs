@@ -1,6 +1,6 @@
 //! Parts of figures that go through all packets of a run.
 
-use ccarena_net::figures::{self, Packets, Pauses, Shares, Span, Within};
+use ccarena_net::figures::{self, Gone, Packets, Pauses, Shares, Span, Sums, Within};
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 
@@ -63,20 +63,33 @@ impl Columns<'_> {
     }
 }
 
-/// `sums_of_flows(packets, window_ns, active_ns) -> list of tuples`: packets, bytes, bytes while the flow is there, and the
-/// sums of queueing delays and of times from arrival to departure, in ns. Each tuple is of one flow, over packets that left
-/// in (from, to].
+/// Columns of packets that went in one way: when, and of which flow.
+type Went<'py> = (PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, u32>);
+
+/// Fields of `Sums`, in their order.
+type Summed = (u64, u64, u64, i64, i64, Vec<u64>);
+
+/// `sums_of_flows(packets, gone, window_ns, active_ns, all_ns) -> list of tuples`: a row per flow and, last, of all packets,
+/// over those that left or went in (from, to].
+///
+/// Columns are packets, bytes, bytes in the flow's time, sums of queueing delays and of times from arrival to departure, in
+/// ns, and the list of the packets that went, a number for each of `gone`.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "as PyO3 hands arguments over")]
-#[expect(clippy::type_complexity, reason = "a row of five numbers")]
 fn sums_of_flows(
     packets: Columns<'_>,
+    gone: Vec<Went<'_>>,
     window_ns: (i64, i64),
     active_ns: Vec<(i64, i64)>,
-) -> PyResult<Vec<(u64, u64, u64, i64, i64)>> {
-    let active: Vec<Within> = active_ns.into_iter().map(|(from, to)| Within(from, to)).collect();
-    let sums = figures::sums_of_flows(packets.packets()?, Within(window_ns.0, window_ns.1), &active);
-    Ok(sums.into_iter().map(|of| (of.packets, of.bytes, of.active_bytes, of.queueing_ns, of.whole_ns)).collect())
+    all_ns: (i64, i64),
+) -> PyResult<Vec<Summed>> {
+    let within = |(from, to): (i64, i64)| Within(from, to);
+    let active: Vec<Within> = active_ns.into_iter().map(within).collect();
+    let ways = gone.iter().map(|(at_ns, flow)| Ok(Gone { at_ns: at_ns.as_slice()?, flow: flow.as_slice()? }));
+    let gone = ways.collect::<PyResult<Vec<_>>>()?;
+    let (flows, all) = figures::sums_of_flows(packets.packets()?, &gone, within(window_ns), &active, within(all_ns));
+    let row = |of: Sums| (of.packets, of.bytes, of.active_bytes, of.queueing_ns, of.whole_ns, of.gone);
+    Ok(flows.into_iter().chain([all]).map(row).collect())
 }
 
 /// A flow's `pauses_after_ns` and `gone_ns`, as `signal_spans` takes them.

@@ -121,15 +121,17 @@ def test_figures_of_all_flows_in_one_pass_are_those_of_each_alone(
 ) -> None:
     gone_ns = np.array(gone, np.int64)
     pauses = [(None if math.isinf(pauses_ms) else round(pauses_ms * MS), gone_ns)] * (3 if each else 1)
-    link = LinkPackets({"log": vars(log)})
+    link = LinkPackets({"log": vars(log), "losses": {"time_ns": gone, "flow": [1] * len(gone)}})
+    went = sum(window_ns[0] < at_ns <= window_ns[1] for at_ns in gone)
     left = log.where((log.departure_ns > window_ns[0]) & (log.departure_ns <= window_ns[1]))
     active_ns = (15 * MS, 50 * MS)
-    sums = link.sums(window_ns, [active_ns] * len(pauses), each)
+    sums = link.sums(window_ns, [active_ns] * 3, active_ns)
     found = link.percentiles(window_ns, pauses, each)
-    for flow, (of_sums, of_percentiles) in enumerate(zip(sums, found, strict=True)):
+    for flow, (of_sums, of_percentiles) in enumerate(zip(sums[:-1] if each else sums[-1:], found, strict=True)):
         own = left.of_flow(flow) if each else left
         queueing_ms, whole_ms = queueing_delay_ms(own), one_way_delay_ms(own, 0.0)
         assert of_sums.packets == len(own) and of_sums.bytes == own.bytes.sum()
+        assert of_sums.gone == [0, 0 if each and flow != 1 else went, 0, 0]
         assert of_sums.active_bytes * 8e-6 / 0.035 == throughput_mbps(own, 0.015, 0.05)
         assert of_sums.queueing_ns / 1e6 == pytest.approx(queueing_ms.sum())
         assert of_sums.whole_ns / 1e6 == pytest.approx(whole_ms.sum())

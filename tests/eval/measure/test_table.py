@@ -15,7 +15,7 @@ from ccarena import _core
 from ccarena.eval.leaderboard.run import Board, run
 from ccarena.eval.leaderboard.store import Store
 from ccarena.eval.measure.record import PACKETS
-from ccarena.eval.measure.table import FIGURES, Figure, register
+from ccarena.eval.measure.table import FIGURES, Figure, register, value
 from tests import test_structure
 
 NEW = "time_at_link_max_ms"
@@ -60,6 +60,28 @@ def test_a_new_figure_is_an_entry(new: str, tmp_path: Path) -> None:
     assert len(stored) >= 6 and all(row[new] > 0 for row in stored if row["utilisation"] and row["power"])
     with pytest.raises(ValueError, match="in the table already"):
         register(new, known)
+
+
+def test_figures_of_many_runs_are_those_of_each_flow_alone() -> None:
+    """In any order, also of a flow that never starts and of a result without arrays of lost packets."""
+    link = {
+        "service": {"type": "constant", "rate_mbps": 5},
+        "delay_ms": 10,
+        "queue": {"type": "droptail", "packets": 9},
+    }
+    late = {"scheme": "reno", "start_s": 2}
+    transfers = {"scheme": "cubic", "app": {"type": "transfers", "sizes_bytes": [9000, 200_000]}}
+    mixes = [[{"scheme": "cubic"}], [{"scheme": "bbr"}, late], [transfers, transfers, {"scheme": "reno"}]]
+    results = ccarena.run([{"duration_s": 1, "links": [link], "flows": flows} for flows in mixes], progress=False)
+    bare = [dict(links) for links in results[1].result["links"]]
+    for each in bare:
+        del each["drops"], each["losses"]
+    results[1].result["links"][:] = bare
+    table = results.columns("flows")
+    flows = [flow for run in results for flow in run.measured().flows]
+    for name in reversed([name for name in FIGURES if name in table]):
+        alone = np.array([value(flow, name) for flow in flows], np.float64)
+        assert np.array_equal(alone, table[name].astype(np.float64), equal_nan=True), name
 
 
 def test_trials_name_their_figures_as_the_table_does() -> None:

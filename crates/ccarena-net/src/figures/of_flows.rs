@@ -76,35 +76,71 @@ impl<'a> Packets<'a> {
 /// Times, and bytes with own transmission time, of one packet.
 type Row<'a> = ((&'a i64, &'a i64), (&'a u32, &'a u32));
 
-/// Counts and sums over the packets of one flow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Packets that went at a link in one way, and did not arrive: equally long columns.
+#[derive(Clone, Copy, Debug)]
+pub struct Gone<'a> {
+    /// Time at which each went.
+    pub at_ns: &'a [i64],
+    /// Index of its flow.
+    pub flow: &'a [u32],
+}
+
+/// Counts and sums over the packets of one flow, or of all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
     /// Number of packets.
     pub packets: u64,
     /// IP bytes.
     pub bytes: u64,
-    /// IP bytes of those that left while the flow was there.
+    /// IP bytes of those that left in the flow's time.
     pub active_bytes: u64,
     /// Departure less arrival less own sending.
     pub queueing_ns: i64,
     /// Departure less arrival.
     pub whole_ns: i64,
+    /// Number of packets that went, in each way.
+    pub gone: Vec<u64>,
 }
 
-/// Returns the sums of each flow over packets that left within `window`; `active` are the times of the flows.
+impl Sums {
+    fn add(&mut self, packet: Packet, there: Within) {
+        self.packets += 1;
+        self.bytes += u64::from(packet.bytes);
+        self.active_bytes += if there.has(packet.departure_ns) { u64::from(packet.bytes) } else { 0 };
+        self.queueing_ns += packet.queueing_ns();
+        self.whole_ns += packet.whole_ns();
+    }
+}
+
+/// Returns the sums of each flow, and the sums of all packets, over those that left or went within `window`.
+///
+/// `active` are the times of the flows, and `all` is the time that counts for all packets.
 #[must_use]
-pub fn sums(packets: Packets<'_>, window: Within, active: &[Within]) -> Vec<Sums> {
-    let mut flows: Vec<(Within, Sums)> = active.iter().map(|&there| (there, Sums::default())).collect();
+pub fn sums(
+    packets: Packets<'_>,
+    gone: &[Gone<'_>],
+    window: Within,
+    active: &[Within],
+    all: Within,
+) -> (Vec<Sums>, Sums) {
+    let none = Sums { gone: vec![0; gone.len()], ..Sums::default() };
+    let mut flows: Vec<(Within, Sums)> = active.iter().map(|&there| (there, none.clone())).collect();
+    let mut total = none;
     packets.for_each(window, |packet| {
         if let Some((there, sums)) = flows.get_mut(packet.flow) {
-            sums.packets += 1;
-            sums.bytes += u64::from(packet.bytes);
-            sums.active_bytes += if there.has(packet.departure_ns) { u64::from(packet.bytes) } else { 0 };
-            sums.queueing_ns += packet.queueing_ns();
-            sums.whole_ns += packet.whole_ns();
+            sums.add(packet, *there);
         }
+        total.add(packet, all);
     });
-    flows.into_iter().map(|(_, sums)| sums).collect()
+    for (way, packets) in gone.iter().enumerate() {
+        for (_, &flow) in packets.at_ns.iter().zip(packets.flow).filter(|(at_ns, _)| window.has(**at_ns)) {
+            let of_flow = flows.get_mut(flow as usize).map(|(_, sums)| sums);
+            for count in of_flow.into_iter().chain([&mut total]).filter_map(|sums| sums.gone.get_mut(way)) {
+                *count += 1;
+            }
+        }
+    }
+    (flows.into_iter().map(|(_, sums)| sums).collect(), total)
 }
 
 /// Percentiles over the packets of one flow, in ms.
@@ -145,23 +181,21 @@ pub fn percentiles(
     of: &[Option<Pauses>],
     shares: Shares<'_>,
 ) -> Vec<Option<Percentiles>> {
-    // This counts all packets, within the window or not: it is for room, and reads one column alone.
-    let mut counts = vec![0_usize; of.len()];
-    for &flow in packets.flow.unwrap_or_default() {
-        if let Some(count) = counts.get_mut(flow as usize) {
-            *count += 1;
-        }
-    }
-    if let (None, Some(first)) = (packets.flow, counts.first_mut()) {
-        *first = packets.bytes.len();
-    }
-    let mut flows: Vec<Option<Delays<'_>>> =
-        of.iter().zip(counts).map(|(pauses, count)| pauses.as_ref().map(|pauses| Delays::new(pauses, count))).collect();
+    let mut flows: Vec<Option<Delays<'_>>> = of.iter().map(|pauses| pauses.as_ref().map(Delays::new)).collect();
+    let rows = packets.bytes.len() / flows.iter().flatten().count().max(1);
+    flows.iter_mut().flatten().for_each(|flow| flow.queueing_ns.reserve(rows));
     packets.for_each(window, |packet| {
         if let Some(Some(flow)) = flows.get_mut(packet.flow) {
             flow.take(packet);
         }
     });
+    // If all packets of a flow take as long to send, its whole delays are in the order of its queueing delays.
+    if flows.iter().flatten().any(|flow| !flow.same) {
+        packets.for_each(window, |packet| match flows.get_mut(packet.flow) {
+            Some(Some(flow)) if !flow.same => flow.whole_ns.push(packet.whole_ns()),
+            _ => {}
+        });
+    }
     // Signal delays take packets by arrival, in which order those of one flow nearly always leave.
     for (index, flow) in flows.iter_mut().enumerate() {
         let Some(flow) = flow.as_mut().filter(|flow| !flow.in_order) else { continue };
@@ -183,20 +217,24 @@ pub fn percentiles(
 /// Delays of one flow's packets.
 struct Delays<'a> {
     queueing_ns: Vec<i64>,
-    /// Own transmission times of the same packets, if they are not all the same.
-    sending_ns: Option<Vec<u32>>,
-    first_sending_ns: u32,
+    /// Own transmission time of its first packet.
+    own_ns: u32,
+    /// All packets have this own transmission time.
+    same: bool,
+    /// Whole delays, if not.
+    whole_ns: Vec<i64>,
     signals: Signals<'a>,
     last_arrival_ns: i64,
     in_order: bool,
 }
 
 impl<'a> Delays<'a> {
-    fn new(pauses: &'a Pauses, count: usize) -> Self {
+    fn new(pauses: &'a Pauses) -> Self {
         Delays {
-            queueing_ns: Vec::with_capacity(count),
-            sending_ns: None,
-            first_sending_ns: 0,
+            queueing_ns: Vec::new(),
+            own_ns: 0,
+            same: true,
+            whole_ns: Vec::new(),
             signals: Signals::new(pauses.after_ns, &pauses.gone_ns),
             last_arrival_ns: i64::MIN,
             in_order: true,
@@ -204,42 +242,24 @@ impl<'a> Delays<'a> {
     }
 
     fn take(&mut self, packet: Packet) {
-        let before = self.queueing_ns.len();
-        if before == 0 {
-            self.first_sending_ns = packet.sending_ns;
+        if self.queueing_ns.is_empty() {
+            self.own_ns = packet.sending_ns;
         }
-        match &mut self.sending_ns {
-            Some(sending) => sending.push(packet.sending_ns),
-            None if packet.sending_ns == self.first_sending_ns => {}
-            none => {
-                let mut sending = Vec::with_capacity(self.queueing_ns.capacity());
-                sending.resize(before, self.first_sending_ns);
-                sending.push(packet.sending_ns);
-                *none = Some(sending);
-            }
-        }
+        self.same &= packet.sending_ns == self.own_ns;
         self.queueing_ns.push(packet.queueing_ns());
         self.in_order &= packet.arrival_ns >= self.last_arrival_ns;
         self.last_arrival_ns = packet.arrival_ns;
-        if self.in_order {
-            self.signals.take(packet.arrival_ns, packet.departure_ns);
-        }
+        self.signals.take(packet.arrival_ns, packet.departure_ns);
     }
 
     fn percentiles(mut self, shares: Shares<'_>) -> Percentiles {
         let ms = |ns: i64| ns as f64 / 1e6;
-        let whole_ns = self.sending_ns.as_ref().map(|sending| {
-            let both = self.queueing_ns.iter().zip(sending);
-            let mut whole: Vec<i64> = both.map(|(queueing, &own)| queueing + i64::from(own)).collect();
-            nth(&mut whole, &[shares.tail])
-        });
         let wanted = [shares.queueing, &[shares.tail]].concat();
         let found = nth(&mut self.queueing_ns, &wanted).unwrap_or_default();
-        // If all take as long to send, the whole delays are in the order of the queueing delays.
         let (queueing_ns, tail_ns) = found.split_at(found.len().saturating_sub(1));
-        let own_ns = i64::from(self.first_sending_ns);
-        let shifted = || tail_ns.first().map(|queueing| queueing + own_ns);
-        let whole_ns = whole_ns.map_or_else(shifted, |whole| whole?.first().copied());
+        let shifted = tail_ns.first().map(|queueing| queueing + i64::from(self.own_ns));
+        let mut selected = || nth(&mut self.whole_ns, &[shares.tail])?.first().copied();
+        let whole_ns = if self.same { shifted } else { selected() };
         let none = if found.is_empty() { shares.queueing.len() } else { 0 };
         Percentiles {
             queueing_ms: queueing_ns.iter().copied().map(ms).chain(iter::repeat_n(f64::NAN, none)).collect(),
@@ -294,7 +314,13 @@ mod tests {
             let (window, active) = (Within(window.0, window.1), Within(50_000_000, 200_000_000));
             let shares = Shares { queueing: &[0.5, 0.95, 0.99], tail: 0.95 };
             let pauses = Some(Pauses { after_ns: after, gone_ns: gone.clone() });
-            let (sums, found) = (sums(packets, window, &[active; 5]), percentiles(packets, window, &vec![pauses; 5], shares));
+            let ways = [Gone { at_ns: &gone, flow: &vec![1; gone.len()] }, Gone { at_ns: &gone, flow: &vec![7; gone.len()] }];
+            let (sums, total) = sums(packets, &ways, window, &[active; 5], active);
+            let found = percentiles(packets, window, &vec![pauses; 5], shares);
+            let went = gone.iter().filter(|&&at_ns| window.has(at_ns)).count() as u64;
+            prop_assert_eq!(&total.gone, &vec![went, went]);
+            prop_assert_eq!(total.queueing_ns, sums.iter().map(|of| of.queueing_ns).sum::<i64>());
+            prop_assert_eq!(total.active_bytes, sums.iter().map(|of| of.active_bytes).sum::<u64>());
             for index in 0..5 {
                 let mine: Vec<_> = log
                     .iter()
@@ -313,7 +339,8 @@ mod tests {
                 let Percentiles { queueing_ms, whole_ms, signal_ms } = found[index as usize].as_ref().unwrap();
                 let seen = [queueing_ms.clone(), vec![*whole_ms, *signal_ms]].concat();
                 prop_assert_eq!(seen.map_bits(), expected.map_bits());
-                let sums = sums[index as usize];
+                let sums = &sums[index as usize];
+                prop_assert_eq!(&sums.gone, &vec![if index == 1 { went } else { 0 }, 0]);
                 prop_assert_eq!(sums.packets, mine.len() as u64);
                 prop_assert_eq!(sums.bytes, mine.iter().map(|p| u64::from(p.4)).sum::<u64>());
                 let there = mine.iter().filter(|p| active.has(p.1));
