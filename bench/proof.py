@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import math
 import shlex
 import sys
 import time
@@ -111,7 +112,7 @@ def job(out: Path, configs: Sequence[str], seeds: int, quick: bool, longer: int,
             row["config"],
             row["links"],
             str(row["seeds"]),
-            *(f"{m:.3g} ± {h:.2g}" for m, h in (row[figure] for figure in FIGURES)),
+            *(_shown(*row[figure]) for figure in FIGURES),
         ]
         for row in rows
     ]
@@ -171,13 +172,17 @@ def record(path: Path, out: Path, command: str, took_s: float) -> None:
         entry("gone-on", "trainings of that job that went on from their checkpoint elsewhere", table["gone_on"]),
     ]
     for row in table["rows"]:
-        what = f"{row['config']}, {row['links']} links, {row['seeds']} seeds"
+        what = f"`{row['config']}`, links `{row['links']}`, {row['seeds']} seeds"
         for figure in FIGURES:
-            mean, half = row[figure]
             case = figure.replace("_", " ")
             name = f"{row['config']}-{row['links']}-{figure}"
-            entries.append(entry(name, what, f"{mean:.3g} ± {half:.2g}", table=HEADING, case=case))
+            entries.append(entry(name, what, _shown(*row[figure]), table=HEADING, case=case))
     merge(path, entries)
+
+
+def _shown(mean: float, half: float) -> str:
+    """A mean, with half of its interval where values differ."""
+    return f"{mean:.3g}" if math.isnan(half) else f"{mean:.3g} ± {half:.2g}"
 
 
 def _with_a_checkpoint(out: Path, computing: Sequence[str]) -> str | None:
