@@ -170,6 +170,8 @@ def _shipment(name: str) -> dict[str, tuple[Path, str]] | None:
             paths = {path.name: path} | (beside(path) if path.suffix == ".py" else {})
         elif (path / _MANIFEST).is_file():
             shards = json.loads((path / _MANIFEST).read_bytes())["shards"]
+            if any(Path(file).name != file for file in shards):  # a file elsewhere would be written elsewhere
+                return None
             paths = {f"{path.name}/{file}": path / file for file in [_MANIFEST, *shards]}
         else:
             return None

@@ -138,6 +138,14 @@ def test_what_a_file_needs_from_its_folder_comes_with_it(store: Store) -> None:
     assert there(Path(pool)) == {"manifest.json", "a.parquet"} and Path(pool, "a.parquet").read_text() == "rows"
 
 
+def test_a_manifest_that_names_files_elsewhere_ships_nothing(store: Store) -> None:
+    Path("pool").mkdir()
+    Path("secret").write_text("text")
+    Path("pool/manifest.json").write_text(json.dumps({"shards": {"../secret": {}}}))
+    sent(["./pool"])
+    assert store.puts == []
+
+
 HOLD = """
 import sys
 from ccarena.executors import file_cache
