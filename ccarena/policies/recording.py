@@ -60,6 +60,7 @@ def record(policy: Artifact, decisions: int = 4096, seed: int = 1) -> Recording:
     native = _core.Policy.of(policy.encode())
     seen, final = np.zeros((flows, length), np.float32), np.zeros((flows, length), np.float32)
     reports = np.zeros((flows, len(worlds.spec["report"])), np.float32)
+    intervals_s = np.zeros(flows, np.float32)
     truncated, starts = np.zeros(flows, np.bool_), np.ones(flows, np.bool_)
     state = np.zeros((flows, native.state_len), np.float32)
     worlds.reset(seen)
@@ -70,7 +71,7 @@ def record(policy: Artifact, decisions: int = 4096, seed: int = 1) -> Recording:
         state[starts] = 0
         best, outputs = native.act(seen, state)
         actions = best.astype(np.float32) if policy.interface.actions else outputs.reshape(-1)
-        worlds.step(np.ascontiguousarray(actions), seen, reports, truncated, final)
+        worlds.step(np.ascontiguousarray(actions), seen, reports, intervals_s, truncated, final)
         starts = truncated.copy()
     return Recording(np.stack(observations), np.stack(begun))
 

@@ -46,7 +46,7 @@ pub struct Datagram {
     /// Number of its route in the fabric that carries it.
     pub(crate) route: u32,
     flow: u32,
-    /// Its arrival is counted.
+    /// Says whether its arrival is counted.
     pub(crate) counts: bool,
     key: u64,
     arrival: Time,

@@ -72,8 +72,8 @@ type Summed = (u64, u64, u64, i64, i64, Vec<u64>);
 /// `sums_of_flows(packets, gone, window_ns, active_ns, all_ns) -> list of tuples`: a row per flow and, last, of all packets,
 /// over those that left or went in (from, to].
 ///
-/// Columns are packets, bytes, bytes in the flow's time, sums of queueing delays and of times from arrival to departure, in
-/// ns, and the list of the packets that went, a number for each of `gone`.
+/// Columns are packets, bytes, bytes in the flow's time, the sum of queueing delays and that of times from arrival to
+/// departure, both in ns. The last is a list: how many packets went, for each of `gone`.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "as PyO3 hands arguments over")]
 fn sums_of_flows(

@@ -19,9 +19,9 @@ pub enum Reward {
 /// Column of one interval that a reward reads, by its number.
 #[derive(Clone, Copy, Debug)]
 pub enum Column {
-    /// In the report.
+    /// Column of the report.
     Report(usize),
-    /// In the privileged state.
+    /// Column of the privileged state.
     Privileged(usize),
 }
 
