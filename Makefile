@@ -34,7 +34,7 @@ RUST := Cargo.toml $(wildcard Cargo.lock) $(shell find crates -path crates/ccare
   \( -name '*.rs' -o -name Cargo.toml -o -name '*.json' -o -name '*.[ch]' \) -print) \
   $(wildcard ccarena/*/spec.json)
 
-export PYTHON PIP_ARGS
+export PYTHON PIP_ARGS EXTRAS
 PREREQUISITES := sh ccarena/prerequisites.sh
 # Debian packages that the kernel bridge still needs; looked for once, and only where something is to be built.
 LACKING = $(eval LACKING := $(shell $(PREREQUISITES) kernel))$(LACKING)
@@ -303,11 +303,16 @@ $(BIN)/python: | can-build
 	  echo "error: $(PYTHON) cannot create virtual environments: apt install python3-venv" >&2; exit 1; }; \
 	  $(BIN)/python -m pip install --quiet uv; fi
 
+# The build is silent: a line every 20 s says how far it is. What sleeps holds no pipe of the caller's open.
+SAY_THAT_IT_BUILDS = (while sleep 20 >/dev/null 2>&1; do \
+  echo "  still building: $$(ls target/extension/.fingerprint 2>/dev/null | wc -l) crates begun"; done) & \
+  saying=$$!; trap 'kill $$saying' EXIT
+
 # Built with the environment's Python, not an isolated one, so that cargo finds its work already done.
 $(INSTALLED): pyproject.toml setup.py | $(BIN)/python can-build
 	@$(INSTALL) --quiet setuptools setuptools-rust
-	@echo 'Building the simulator and its programs: minutes for the first time'
-	@$(INSTALL) --quiet $(PIP_ARGS) --no-deps --no-build-isolation -e .
+	@echo 'Building the simulator and its programs with cargo, into target/: minutes for the first time'
+	@$(SAY_THAT_IT_BUILDS); $(INSTALL) --quiet $(PIP_ARGS) --no-deps --no-build-isolation -e .
 	@touch $@
 
 # uv leaves bytecode out. Where Python may not write it either (PYTHONDONTWRITEBYTECODE, a read-only environment), every

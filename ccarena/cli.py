@@ -72,6 +72,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         answer(build_parser, list(COMMANDS))
     debug = "--debug" in words
+    if sys.stdout is None:  # as after `>&-`; the next file that is opened would take its number
+        return _fail("standard output is closed; send it to a file or to /dev/null", 1, debug)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a notebook's is none
             stream.reconfigure(errors=encode_plainly())
@@ -83,15 +85,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()  # here, where a closed pipe can still be handled
         return code
     except BrokenPipeError:
-        # The reader (`| head`) has read enough. Without this, Python would complain once more when it closes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()  # the reader (`| head`) has read enough
         return 0
     except KeyboardInterrupt as error:  # of a command that keeps what was finished, with how to go on
         return _fail(str(error) or "interrupted", INTERRUPTED, debug)
     except CcarenaError as error:
         return _fail(str(error), error.exit_code, debug)
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
+        where = f"{error.filename}: " if error.filename else "standard output: " if _output_fails() else ""
         return _fail(f"{where}{error.strerror or error}", 1, debug)
     except Exception as error:
         message, code = _unexpected(error)
@@ -154,6 +155,21 @@ def _unexpected(error: Exception) -> tuple[str, int]:
         message = f'the Python package "{error.name}" is not installed here: {how_to_add()}'
         return message, MissingDependencyError.exit_code
     return f"internal error: {type(error).__name__}: {error}; this is a bug in ccarena (--debug shows where)", 1
+
+
+def _output_fails() -> bool:
+    """Returns whether standard output refuses what is written there, such as on a full disk."""
+    try:
+        print(flush=True)  # what failed before may be gone from the buffer
+    except OSError:
+        _discard_output()
+        return True
+    return False
+
+
+def _discard_output() -> None:
+    """Sends the rest of standard output nowhere: Python would complain once more when it closes it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str, code: int, debug: bool) -> int:

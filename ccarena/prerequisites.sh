@@ -157,6 +157,7 @@ name another, make PYTHON=python3.12"
   has cc || fail "no C compiler (cc) on PATH; needed to link the simulator: $(apt_line build-essential)"
   has cargo ||
     fail "no Rust toolchain (cargo) on PATH; needed to build the simulator: see https://rustup.rs, and open a new shell"
+  [ -z "${EXTRAS:-}" ] || check_extras
   check_environment
   check_room
   is_linux ||
@@ -165,6 +166,18 @@ name another, make PYTHON=python3.12"
   [ -z "$missing" ] ||
     echo "note: the kernel bridge is left out (all else is built); it needs: $missing. To install them: \
 make prerequisites" >&2
+}
+
+# EXTRAS of the Makefile are extras of pyproject.toml.
+check_extras() {
+  known=$(awk '/^\[/ {on = $1 == "[project.optional-dependencies]"} on && /^[a-z0-9-]+ *=/ {printf " %s", $1}' \
+    "${0%/*}/../pyproject.toml")
+  for extra in $(echo "${EXTRAS:-}" | awk '{gsub(",", " "); print}'); do
+    case "$known " in
+      *" $extra "*) ;;
+      *) fail "EXTRAS=$EXTRAS: there is no extra \"$extra\"; expected some of:$known" ;;
+    esac
+  done
 }
 
 # An environment keeps the interpreter that it was made with.
@@ -188,9 +201,12 @@ check_room() {
     mb=$((mb + $2))
   fi
   needed=${ROOM_GB:-$(gb $mb)}
+  case $needed in
+    *[!0-9.]* | *.*.* | .) fail "ROOM_GB=$needed: expected how many GB of free disk are enough, such as ROOM_GB=3" ;;
+  esac
   free_kb=$(df -Pk . | awk 'NR == 2 {print $4}')
   awk "BEGIN {exit !($free_kb >= $needed * 1000000)}" ||
-    fail "$((free_kb / 1000)) MB of disk are free in $PWD, but $what about $needed GB: make room, or set ROOM_GB if less \
+    fail "$(gb $((free_kb / 1000))) GB of disk are free in $PWD, but $what about $needed GB: make room, or set ROOM_GB if less \
 will do"
 }
 

@@ -106,7 +106,25 @@ def test_an_environment_of_another_python_is_not_used(machine, tmp_path: Path) -
 def test_a_full_disk_is_noticed_before_anything_is_built(machine) -> None:
     done = machine("check", ROOM_GB="1000000")
     assert done.returncode == 1
-    assert "of disk are free in" in done.stderr and "needs about 1000000 GB: make room" in done.stderr
+    assert " GB of disk are free in" in done.stderr and "needs about 1000000 GB: make room" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("ROOM_GB", "abc", "error: ROOM_GB=abc: expected how many GB of free disk are enough"),
+        ("ROOM_GB", "1.2.3", "error: ROOM_GB=1.2.3: expected"),
+        (
+            "EXTRAS",
+            "ray,nonsense",
+            'error: EXTRAS=ray,nonsense: there is no extra "nonsense"; expected some of: frames ',
+        ),
+    ],
+)
+def test_a_variable_that_is_wrong_starts_nothing(machine, name: str, value: str, says: str) -> None:
+    done = machine("check", **{"ROOM_GB": "0", name: value})
+    assert done.returncode == 1 and done.stderr.startswith(says), done.stderr
+    assert machine("check", ROOM_GB="0", EXTRAS="ray,onnx test-cluster").returncode == 0
 
 
 def test_without_the_kernel_bridge_s_packages_the_rest_is_built_and_it_is_said(machine) -> None:

@@ -91,12 +91,7 @@ def write_finds(folder: Path, entrant: Entrant, finds: Sequence[Find]) -> None:
 def read_finds(given: str | os.PathLike[str]) -> tuple[str, list[Find]]:
     """Reads the entrant's text and the finds of an attack: its folder, or the list. Raises ConfigError."""
     path = Path(given) / FILE if Path(given).is_dir() else Path(given)
-    try:
-        data = read_data(path)
-    except OSError as error:
-        raise ConfigError(
-            f"{path}: cannot read the finds: {error.strerror}; expected the folder of an attack"
-        ) from error
+    data = read_data(path, f"the folder of an attack, or its {FILE}")
     if not isinstance(data, Mapping) or data.get("attack") != 1 or not isinstance(data.get("finds"), list):
         raise ConfigError(f"{path}: is no list of finds; expected {FILE} of `ccarena attack`")
     return str(data.get("entrant", "")), [_find(f"{path}: finds[{k}]", each) for k, each in enumerate(data["finds"])]

@@ -47,10 +47,7 @@ def merge(path: Path, plan: Plan, found: Attacked) -> None:
 
 def entries(path: Path) -> dict[str, Mapping[str, Any]]:
     """Returns the entrants of the file with their finds. Raises ConfigError if it holds something else."""
-    try:
-        data = read_data(path)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot read the finds: {error.strerror}") from error
+    data = read_data(path, "a file of `ccarena attack --write-docs`")
     if not isinstance(data, Mapping) or not all(isinstance(each, Mapping) for each in data.values()):
         raise ConfigError(f"{path}: is no file of `ccarena attack --write-docs`; name another one")
     return dict(data)

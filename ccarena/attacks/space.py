@@ -241,10 +241,7 @@ def changes_of(given: str | os.PathLike[str] | Mapping[str, Any] | None) -> dict
     """Returns the content of a space: of a YAML file, or as it is. Raises ConfigError for something else."""
     if given is None or isinstance(given, Mapping):
         return dict(given or {})
-    try:
-        found = read_data(Path(given))
-    except OSError as error:
-        raise ConfigError(f"{given}: cannot read the space: {error.strerror}; expected a YAML file") from error
+    found = read_data(given, f"a space in YAML: a mapping of {', '.join(KEYS)}")
     if not isinstance(found, Mapping):
         raise ConfigError(f"{given}: expected a mapping of {', '.join(KEYS)}")
     return dict(found)

@@ -112,13 +112,21 @@ def _folders(labels: Sequence[str], out: Path) -> list[Path]:
 
 
 def _show(args: argparse.Namespace, assessments: list[Assessment], plan: Plan) -> None:
+    """Prints the answers, and then writes the files, which a full disk may refuse."""
+    if args.json:
+        print(json.dumps([about(each, plan) for each in assessments], indent=1, ensure_ascii=False), flush=True)
+    else:
+        _print(assessments, plan)
     repeat = [command_line(args)]
     write_commands(args.out, repeat)
     drawn = page.write_page(args.out, assessments, plan, repeat)
     files = [page.write_markdown(each, plan) for each in assessments]
-    if args.json:
-        print(json.dumps([about(each, plan) for each in assessments], indent=1, ensure_ascii=False))
-        return
+    if not args.json:
+        for path in [*files, drawn]:
+            print(f"  {path}")
+
+
+def _print(assessments: list[Assessment], plan: Plan) -> None:
     quick = "  QUICK: one seed and fewer cases, no basis for a conclusion" if plan.quick else ""
     for each in assessments:
         title = f"{each.entrant.label}: {page.counted(each.counts())}{quick}"
@@ -132,8 +140,6 @@ def _show(args: argparse.Namespace, assessments: list[Assessment], plan: Plan) -
             print_table(f"{title}; all but those that pass:", ["question", *page.HEAD], rows, left=5)
         else:
             print(title)
-    for path in [*files, drawn]:
-        print(f"  {path}")
 
 
 def _list(as_json: bool) -> int:

@@ -58,7 +58,10 @@ def run(args: argparse.Namespace) -> int:
     if not 1 <= args.boxes <= _MOST_BOXES:
         raise ConfigError(f"--boxes {args.boxes}: expected 1 to {_MOST_BOXES:,}")
     policy = artifact.load(find_policy(args.policy))
-    data = default_properties(policy) if args.properties is None else read_data(args.properties)
+    if args.properties is None:
+        data = default_properties(policy)
+    else:
+        data = read_data(args.properties, "properties of a policy in YAML (docs/certify.md)")
     document = read(data, policy, args.properties or "default properties")
     answers: list[Any] = []
     try:
@@ -74,10 +77,10 @@ def run(args: argparse.Namespace) -> int:
             _show(answers, summary(answers), args.json)
         raise
     total = summary(answers)
+    _show(answers, total, args.json)
     if args.guard is not None:
         certified = replace(policy, certificate=[each.as_dict() for each in answers])
         guarded(certified, document.space, document.bound).save(args.guard)
-    _show(answers, total, args.json)
     return 0 if total[PROVED] == len(answers) else 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,14 @@ def run(args: argparse.Namespace) -> int:
     over = of_options(args)
     if args.plot is not None:
         check_plot(args.plot, args.kind, args.entries)
+    repeat = [command_line(args)]
+
+    def show(result: Competition) -> None:
+        if args.json:
+            print(json.dumps(result.result(repeat=repeat), indent=1), flush=True)
+        else:
+            _print(result)
+
     result = compete(
         *args.entries,
         links=args.link,
@@ -110,14 +119,13 @@ def run(args: argparse.Namespace) -> int:
         threads=args.threads,
         progress=True,
         out=args.out,
+        show=show,
     )
-    result.write(args.out, repeat=[command_line(args)])
+    result.write(args.out, repeat=repeat)
     if args.plot is not None:
         result.plot(args.kind, args.plot)
     if args.json:
-        print((args.out / RESULT).read_text("utf-8"), end="")
         return 0
-    _print(result)
     files = [name for name in (ROWS, RESULT) if (args.out / name).is_file()]
     print(f"wrote {' and '.join(files)} to {args.out}")
     show_page(args.out / PAGE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 from ccarena.commands import executors, paper_plots
 from ccarena.core import measurements
 from ccarena.core.arguments import Unused
-from ccarena.core.files import check_file
+from ccarena.core.files import check_file, check_writable
 from ccarena.core.learned_schemes import shipped_policies
 from ccarena.core.outputs import Output, folder, kept
+from ccarena.core.plain_data import plain
 from ccarena.core.terminal import command_line, print_table, visible
 from ccarena.errors import ConfigError
 from ccarena.eval.heldout.links import LINK_SETS
 from ccarena.executors import Threads
 from ccarena.pages.paper_files import check
-from ccarena.runs.run_folder import EVALUATION, PAGE, ROWS, SUMMARY
+from ccarena.runs.run_folder import PAGE, ROWS, SUMMARY
 from ccarena.scenarios.backends import BACKENDS, SIM
 from ccarena.scenarios.entrants import GRAMMAR, HELP, parse
 from ccarena.scenarios.plots import KINDS
@@ -135,9 +137,10 @@ def run(args: argparse.Namespace) -> int:
         _scenario(args)
         return 0
     from ccarena.eval.heldout.outcome import evaluate
-    from ccarena.eval.heldout.summary import parts_table, print_answers, print_summary
+    from ccarena.eval.heldout.summary import digest
 
     out = args.out or _folder(args.entries, args.backend)
+    check_writable(out)
     outcome = evaluate(
         *args.entries,
         link_sets=args.link_sets,
@@ -147,20 +150,32 @@ def run(args: argparse.Namespace) -> int:
         duration_s=args.duration_s,
         backend=args.backend,
         progress=True,
-        out=out,
         executor=executors.of_options(args, Threads(threads)),
         repeat=[command_line(args)],
     )
+    written = False
+    try:
+        outcome.write(out)
+        written = True
+    finally:  # a full disk loses no figures
+        if args.json:
+            print(json.dumps(plain(digest(outcome.evaluation, outcome.verdict)), indent=1), flush=True)
+        else:
+            _print(outcome, out if written else None)
     if args.record is not None:
         _record(args, outcome)
     if args.plot is not None:
         outcome.plot(args.kind or "scatter", args.plot)
-    if args.json:
-        print((out / EVALUATION).read_text("utf-8"), end="")
-        return 0
-    page = out / PAGE
-    print_summary(outcome.evaluation, outcome.verdict, page if page.is_file() else None)
-    print(f"tables: {out / ROWS}, {out / SUMMARY}")
+    return 0
+
+
+def _print(outcome: Outcome, out: Path | None) -> None:
+    """Prints the summary, and the files in `out` if they are written."""
+    from ccarena.eval.heldout.summary import parts_table, print_answers, print_summary
+
+    print_summary(outcome.evaluation, outcome.verdict, None if out is None else out / PAGE)
+    if out is not None:
+        print(f"tables: {out / ROWS}, {out / SUMMARY}")
     for label, verdict in outcome.verdicts.items():
         print_answers(verdict.answers, label if len(outcome.verdicts) > 1 else "")
     for several in outcome.trainings:
@@ -168,7 +183,6 @@ def run(args: argparse.Namespace) -> int:
             title = f"{several.config}: over {several.best.label}, by links, {len(several.seeds)} trainings"
             print_table(title, *parts_table(several.parts), left=1)
         print(visible(f"{several.config}: {several.line}"))
-    return 0
 
 
 def _record(args: argparse.Namespace, outcome: Outcome) -> None:

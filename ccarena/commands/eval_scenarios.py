@@ -82,16 +82,18 @@ def show_scenario(
         executor=executor,
         progress=True,
     )
+    # Before the files, which a full disk may refuse.
+    if as_json:
+        print(json.dumps(plain(flow_rows(results)), indent=1), flush=True)
+    else:
+        _print(results, path)
     written = results.write(out, title=path.name, repeat=repeat)
     if plot is not None:
         results.plot(kind, plot)
     if pcap is not None:
         results.pcap(pcap)
-    if as_json:
-        print(json.dumps(plain(flow_rows(results)), indent=1))
-        return
-    _print(results, path)
-    print(f"wrote {', '.join(file.name for file in written)} to {out}")
+    if not as_json:
+        print(f"wrote {', '.join(file.name for file in written)} to {out}")
 
 
 def _print(results: Results, path: Path) -> None:

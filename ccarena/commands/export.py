@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ccarena.core.arguments import refuse
+from ccarena.core.files import check_writable
 from ccarena.core.outputs import folder
 from ccarena.core.terminal import visible
 from ccarena.errors import ConfigError, PolicyError
@@ -51,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
     policy = artifact.load(file)
     name = args.name or c_source.identifier(str(policy.spec.get("name", "policy")))
     folder = args.out or Path("export", name)
+    check_writable(folder)
     if args.to == "onnx":
         refuse(args, ("decisions", "duration_s"), "with --to onnx, which changes nothing that they measure")
         from ccarena.policies.onnx import export

@@ -108,18 +108,19 @@ def run(args: argparse.Namespace) -> int:
     if args.record is not None and (args.filter or args.limit is not None):
         raise ConfigError("--record beside --filter or --limit: figures are those of all cases; leave one out")
     result = _live(args) if args.live else _recorded(args)
-    if args.json is not None:
-        write_atomically(args.json, json.dumps(plain({**result, "command": command_line(args)}), indent=1) + "\n")
-    if args.record is not None:
-        kind = "live" if args.live else "emulated" if BACKENDS[args.backend].real_time else "recorded"
-        source = measurements.source(_repeat(args), datetime.date.today().isoformat())
-        measurements.merge(args.record, figures.entries(kind, result, source))
     ours = "emulated" if BACKENDS[args.backend].real_time and not args.live else "simulated"
     head, rows = table(result["cases"], ours)
     below = [*policies(result["cases"]), *summary(result)]
     print_table("cases", head, rows, left=2)
     for line in below:
         print(line)
+    # After the figures are shown, as a full disk may refuse the files.
+    if args.json is not None:
+        write_atomically(args.json, json.dumps(plain({**result, "command": command_line(args)}), indent=1) + "\n")
+    if args.record is not None:
+        kind = "live" if args.live else "emulated" if BACKENDS[args.backend].real_time else "recorded"
+        source = measurements.source(_repeat(args), datetime.date.today().isoformat())
+        measurements.merge(args.record, figures.entries(kind, result, source))
     if args.plot is not None:
         from ccarena.eval.fidelity import page
 

@@ -39,10 +39,7 @@ def read_spec(path: Path) -> dict[str, Any]:
     """Returns the spec in a YAML or JSON file, unchecked. Raises ConfigError, naming file and line of a syntax
     error.
     """
-    try:
-        data = read_data(path)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}; expected a spec in YAML or JSON") from error
+    data = read_data(path, "a spec in YAML or JSON")
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: expected a mapping with `learned`, `clock`, `observe` and `act`")
     return data

@@ -32,10 +32,7 @@ def dimensions_of(
     that a space is a mapping of `keys`.
     """
     where = given if isinstance(given, Path) else "space"
-    try:
-        document = read_data(given) if isinstance(given, Path) else given
-    except OSError as error:
-        raise ConfigError(f"{given}: cannot read the space: {error.strerror}; expected a YAML file") from error
+    document = read_data(given, f"a space in YAML: a mapping of {keys}") if isinstance(given, Path) else given
     if not isinstance(document, Mapping) or not document:
         raise ConfigError(f"{where}: expected a mapping of {keys}")
     return {str(key): _dimension(where, str(key), value) for key, value in document.items()}

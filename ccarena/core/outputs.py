@@ -11,7 +11,7 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
-from ccarena.core.files import scratch
+from ccarena.core.files import check_file, scratch
 from ccarena.errors import ConfigError
 
 __all__ = ["Output", "folder", "folder_or_url", "kept", "redirected"]
@@ -34,13 +34,24 @@ class Output:
     """Format of standard output, for commands that choose the format by the file's suffix."""
 
     def __call__(self, text: str) -> Path | _Standard:
-        """Returns the path for `text`."""
-        return _Standard(self.suffix) if text in STANDARD else Path(text)
+        """Returns the path for `text`. Raises ArgumentTypeError if no file can be written there, before any work."""
+        if text in STANDARD:
+            return _Standard(self.suffix)
+        path = Path(text)
+        if not path.exists() or path.is_file() or path.is_dir():  # not a pipe or a device
+            try:
+                check_file(path)
+            except ConfigError as error:
+                raise argparse.ArgumentTypeError(str(error)) from error
+        return path
 
 
 def folder(text: str) -> Path:
-    """Type of an option that names a folder to write to. Raises ArgumentTypeError for standard output."""
-    return _named(text, "a folder")
+    """Type of an option that names a folder to write to. Raises ArgumentTypeError for standard output and files."""
+    path = _named(text, "a folder")
+    if path.exists() and not path.is_dir():
+        raise argparse.ArgumentTypeError(f'"{text}" is a file; expected the name of a folder')
+    return path
 
 
 def folder_or_url(text: str) -> str:

@@ -40,11 +40,21 @@ PIPE_S = 5.0
 _CHUNK = 1 << 20
 
 
-def read_data(path: str | os.PathLike[str]) -> Any:
+def read_data(path: str | os.PathLike[str], expected: str | None = None) -> Any:
     """Returns the data in a JSON file (named `.json`) or a YAML file. Raises OSError, and ConfigError as
     `parse` does.
+
+    `expected`: what the file should hold. With it, a file that cannot be read or is empty raises ConfigError, too.
     """
-    return parse(read_bytes(path), os.fspath(path))
+    try:
+        data = parse(read_bytes(path), os.fspath(path))
+    except OSError as error:
+        if expected is None:
+            raise
+        raise ConfigError(f"{os.fspath(path)}: cannot be read: {error.strerror}; expected {expected}") from error
+    if data is None and expected is not None:
+        raise ConfigError(f"{os.fspath(path)}: is empty; expected {expected}")
+    return data
 
 
 def parse(text: str | bytes, origin: str) -> Any:

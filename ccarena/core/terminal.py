@@ -125,7 +125,14 @@ def print_table(
     widths = least if fits_least or sum(preferred[:left]) + _GAP * left + figures > width else preferred
     for number, block in enumerate(_blocks(widths, left, width)):
         shown = _grown([widths[i] for i in block], [natural[i] for i in block], width - _GAP * (len(block) - 1))
-        console.print(_table(title if number == 0 else "continued", head, rows, left, block, shown))
+        table = _table(title if number == 0 else "continued", head, rows, left, block, shown)
+        if console.is_terminal or console.is_jupyter:
+            console.print(table)
+            continue
+        with console.capture() as captured:
+            console.print(table)
+        for line in captured.get().splitlines():
+            print(line.rstrip())  # rich fills the last column with blanks
 
 
 def width_of_lines() -> int | None:

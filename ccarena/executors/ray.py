@@ -11,15 +11,17 @@ import importlib
 import logging
 import math
 import os
+import signal
 import socket
 import statistics
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any, TypeVar
 
 from ccarena.core.terminal import again
@@ -113,7 +115,24 @@ def connect(address: str | None = None) -> bool:
                 "the head's ~/.ray/auth_token here, too"
             ) from error
     watch(ray.get_runtime_context().gcs_address, ray.is_initialized)
+    _end_as_interrupted()
     return True
+
+
+def _end_as_interrupted() -> None:
+    """Makes SIGTERM do what Ctrl-C does, in the main thread: keep what is finished and say how to go on.
+
+    Ray's own handler, installed as it connects, prints a stack trace and ends the process.
+    """
+
+    def handle(_number: int, frame: FrameType | None) -> None:
+        interrupt = signal.getsignal(signal.SIGINT)  # Ray Tune has one of its own while it runs
+        if not callable(interrupt):  # a shell's job in the background ignores SIGINT
+            raise KeyboardInterrupt
+        interrupt(signal.SIGINT, frame)
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handle)
 
 
 def _answers(address: str) -> None:

@@ -143,10 +143,7 @@ def kernel_control(name: str) -> EntrantFile:
 def read_entrant_file(path: str | Path) -> EntrantFile:
     """Reads an entrant file. Raises ConfigError, which names the file and the key at fault."""
     path = Path(path)
-    try:
-        data = read_data(path)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}; expected an entrant file") from error
+    data = read_data(path, "an entrant file")
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: expected a mapping with `name` and `kind`")
     kind = data.get("kind")

@@ -297,7 +297,7 @@ def _trained(policy: PolicyLike, stack: ExitStack | None) -> tuple[Entrant, Path
     try:
         entrant = read(policy, stack)
     except ConfigError as error:
-        raise PolicyError(str(error)) from error
+        raise PolicyError(f"{error}; this takes {_POLICIES}") from error
     if entrant.policy_file is None:
         raise PolicyError(f'entrant "{policy}": {entrant.scheme} without a trained policy; expected {_POLICIES}')
     say(entrant.notice)

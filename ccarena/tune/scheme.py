@@ -188,10 +188,7 @@ def run(
 
 def read_space(path: Path) -> dict[str, tuple[float, float] | None]:
     """Reads a space from YAML: parameters, each with `[low, high]` or null. Raises ConfigError."""
-    try:
-        data = read_data(path)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot read the space: {error.strerror}; expected a YAML file") from error
+    data = read_data(path, "a space in YAML: parameters with their ranges")
     if not isinstance(data, dict) or not data:
         raise ConfigError(f"{path}: expected parameters with their ranges, such as `delta: [0.05, 2]`")
     return {str(name): _range(f"{path}: {name}", between) for name, between in data.items()}

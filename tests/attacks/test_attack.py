@@ -317,11 +317,11 @@ def test_a_space_without_a_limit_is_refused_by_name(space: dict[str, Any], error
         ("attack kernel:cubic", "which does not run in the simulator"),
         ("attack cubik", 'unknown "cubik"'),
         ("attack cubic --candidates 0", "candidates = 0"),
-        ("attack cubic --space missing.yaml", "missing.yaml: cannot read the space"),
+        ("attack cubic --space missing.yaml", "missing.yaml: cannot be read"),
         ("attack cubic --backend quic", "--backend has no effect without --replay"),
         ("attack --resume", "--resume: which attack"),
         ("attack", "name the entrant"),
-        ("attack cubic --replay missing", "missing: cannot read the finds"),
+        ("attack cubic --replay missing", "missing: cannot be read"),
     ],
 )
 def test_errors_name_what_is_wrong(

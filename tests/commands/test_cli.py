@@ -125,7 +125,7 @@ def test_what_is_misspelt_gets_the_nearest(words: list[str], message: str, capsy
         ("parity acct --decisions 0", 2, "decisions = 0: expected 1 to 1000000"),
         ("parity acct --json .", 2, ".: is a folder; nothing was run"),
         ("export acct --to c --out made --decisions 0", 2, "--decisions 0: expected 1 to 1000000"),
-        ("policy rule acct --out a-file/x", 3, "error: a-file/x: cannot write the policy: "),
+        ("policy rule acct --out a-file/x", 2, "error: argument --out: a-file: cannot write there: "),
         ("leaderboard rank --store absent.db", 2, "absent.db: no store is here"),
         ("leaderboard submit acct --out .", 2, ".: is a folder; nothing was run"),
         ("kernel load a-file", 3, "a-file: not a policy artifact"),
@@ -238,6 +238,70 @@ def test_a_closed_pipe_is_no_error() -> None:
     result = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert result.stderr == ""
     assert result.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("shell", "says"),
+    [
+        (">&-", "error: standard output is closed; send it to a file or to /dev/null\n"),
+        (">/dev/full", "error: standard output: No space left on device\n"),
+    ],
+)
+@pytest.mark.linux
+def test_standard_output_that_takes_nothing_is_named(shell: str, says: str) -> None:
+    command = ["bash", "-c", f"{sys.executable} -m ccarena.cli schemes {shell}"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stderr) == (1, says)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        ("certify hyvar absent.yaml", 2, "absent.yaml: cannot be read: No such file or directory; expected properties"),
+        ("certify hyvar empty.yaml", 2, "empty.yaml: is empty; expected properties of a policy in YAML"),
+        ("certify hyvar --guard folder", 2, "argument --guard: folder: is a folder; nothing was run"),
+        ("certify hyvar --guard empty.yaml/x", 2, "argument --guard: empty.yaml: cannot write there"),
+        ("export hyvar --to c --out empty.yaml", 2, 'argument --out: "empty.yaml" is a file; expected the name of a'),
+        ("export bytes.yaml --to c", 3, "expected YAML in UTF-8; this takes a policy file, a run's folder"),
+    ],
+)
+def test_what_cannot_be_read_or_written_is_refused_before_any_work(
+    words: str, code: int, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "empty.yaml").touch()
+    (tmp_path / "bytes.yaml").write_bytes(b"\x91\xff")
+    assert cli.main(words.split()) == code
+    out, err = capsys.readouterr()
+    assert says in err and not out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "eval --scenario one.yaml --out OUT",
+        "compete cubic --link 12mbps,20ms,1bdp --duration-s 1 --stagger-s 0.1 --seeds 1 --out OUT",
+        "eval cubic --link-sets constant --duration-s 1 --seeds 1 --out OUT",
+    ],
+)
+def test_a_full_disk_loses_no_figures(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "one.yaml").write_text(
+        "links: [{service: {type: constant, rate_mbps: 12}}]\nflows: [{name: a, scheme: cubic}]\nduration_s: 1\n"
+    )
+    monkeypatch.chdir(tmp_path)
+
+    def full(*_args: object, **_kwargs: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("ccarena.core.files.replacing", full)
+    for more in ("", " --json"):
+        assert cli.main(f"{words}{more}".split()) == 2
+        out, err = capsys.readouterr()
+        assert "cannot write: No space left on device" in err
+        assert "utilisation" in out.lower() or "share" in out.lower()
 
 
 def test_print_config_goes_round(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -152,6 +152,18 @@ def test_any_text_is_data_or_a_refusal(text: str) -> None:
             assert str(error).startswith(name)
 
 
+@pytest.mark.parametrize("name", ["file.yaml", "file.json"])
+def test_a_file_that_is_missing_or_empty_gets_what_was_expected(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    with pytest.raises(ConfigError, match=f"{name}: cannot be read: No such file or directory; expected a space"):
+        reader.read_data(path, "a space")
+    with pytest.raises(FileNotFoundError):
+        reader.read_data(path)
+    path.write_text("null\n", "utf-8")
+    with pytest.raises(ConfigError, match=f"{name}: is empty; expected a space"):
+        reader.read_data(path, "a space")
+
+
 def test_files_are_read_within_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "PIPE_S", 0.2)
 

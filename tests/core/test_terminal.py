@@ -45,6 +45,13 @@ def test_a_pipe_gets_lines_as_long_as_their_content(
         assert f"{text}  1" in capsys.readouterr().out
 
 
+def test_a_pipe_gets_no_blanks_behind_a_table(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    print_table("title", ["name", "what it is"], [["a", "short"], ["b", "long " * 30]], left=2)
+    out = capsys.readouterr().out
+    assert out.splitlines()[0] == "title" and not any(line.endswith(" ") for line in out.splitlines())
+
+
 @pytest.mark.parametrize("left", [0, 1, 2])
 def test_a_column_needs_no_heading(capsys: pytest.CaptureFixture[str], left: int) -> None:
     print_table("t", ["", " "], [["a", "1"], ["", ""]], left=left)

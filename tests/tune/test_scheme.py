@@ -86,7 +86,7 @@ def test_a_search_that_was_interrupted_keeps_its_best_and_goes_on_exactly(
     [
         ("tune-scheme", "name the scheme"),
         ("tune-scheme copa", "--space: give a YAML file"),
-        ("tune-scheme copa --space absent.yaml", "absent.yaml: cannot read the space"),
+        ("tune-scheme copa --space absent.yaml", "absent.yaml: cannot be read"),
         ("tune-scheme copa --space s.yaml", 'space: unknown parameter "detla"; did you mean "delta"?'),
         ("tune-scheme cubic --space pair.yaml", "pair.yaml: beta = [1]: expected [low, high], or null"),
         ("tune-scheme xcp --space s.yaml", "needs routers of its own"),

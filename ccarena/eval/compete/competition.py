@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -179,6 +179,7 @@ def compete(
     threads: int | None = None,
     progress: bool | Progress | None = None,
     out: str | os.PathLike[str] | None = None,
+    show: Callable[[Competition], None] | None = None,
 ) -> Competition:
     """Runs every pair of entries, each against itself and every group, on bottlenecks.
 
@@ -200,6 +201,7 @@ def compete(
             number of runs done and their total.
         out: folder to write to, as `Competition.write` does. It is tried before anything runs, and what was finished
             is kept there whatever ends the rest.
+        show: called with the result before it is written, so that a full disk loses no figures.
 
     Raises ConfigError, naming the part of an entrant or link that is wrong, ScenarioError, PolicyError or TraceError.
     """
@@ -252,6 +254,8 @@ def compete(
             print(kept, file=sys.stderr)
             raise
     result = Competition(plan, rows)
+    if show is not None:
+        show(result)
     if out is not None:
         result.write(out)
     return result
