@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import io
 import os
@@ -12,7 +13,7 @@ from ccarena import __version__
 from ccarena.commands.emulator import SHELLS, execute
 from ccarena.core.arguments import Parser, parse, refuse_unused, unrecognised
 from ccarena.core.outputs import redirected
-from ccarena.core.terminal import command_line, encode_plainly, remember, visible
+from ccarena.core.terminal import command_line, encode_plainly, entered, interruption, remember, visible
 from ccarena.errors import INTERRUPTED, CcarenaError, ConfigError, MissingDependencyError, did_you_mean
 from ccarena.extras import how_to_add
 
@@ -87,8 +88,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _discard_output()  # the reader (`| head`) has read enough
         return 0
-    except KeyboardInterrupt as error:  # of a command that keeps what was finished, with how to go on
-        return _fail(str(error) or "interrupted", INTERRUPTED, debug)
+    except KeyboardInterrupt as error:  # some commands give it a message of their own
+        return _fail(str(error) or interruption(), INTERRUPTED, debug)
     except CcarenaError as error:
         return _fail(str(error), error.exit_code, debug)
     except OSError as error:
@@ -115,6 +116,7 @@ def _run(words: list[str]) -> int:
             raise unrecognised(parser, words, rest)
         parser.print_help()
         return 0
+    entered(command_line(argparse.Namespace(words=words)))
     # The only one to import: torch and the like must not slow down the others.
     command = importlib.import_module(COMMANDS[chosen][0])
     args, rest = parse(lambda: build_parser(chosen), words)

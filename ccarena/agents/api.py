@@ -77,6 +77,8 @@ def train(
     TraceError or ScenarioError for what cannot be trained before anything is written; CheckpointError if it cannot be
     resumed; TrainingError if learning breaks down; MissingDependencyError without PyTorch.
     """
+    if until is not None and until < 1:
+        raise ConfigError(f"until = {until}: expected at least 1")
     changes = {**(overrides or {}), **({} if out is None else {"out": os.fspath(out)})}
     # A run goes on with its own configuration, so here the other one only says which run.
     used = {key: value for key, value in changes.items() if key in ("name", "out")} if resume else changes

@@ -110,7 +110,7 @@ def train(
             context = replace(context, config=config)
         for line in own_files.changed(out):
             print(line, file=sys.stderr)
-        remember(resume_command(out))
+        remember(resume_command(out), lambda: f"the run is kept in {shown(out)}")
         if command is not None:
             write_commands(out, [*read_commands(out), command])
         print(f"training in {shown(out)}; if it ends early, go on with: {resume_command(out)}", file=sys.stderr)

@@ -28,6 +28,7 @@ from ccarena.attacks.trial import SEED, Outcome, Trials
 from ccarena.core.files import check_writable, scratch, write_atomically
 from ccarena.core.machine import usable_cores
 from ccarena.core.reader import read_data
+from ccarena.core.seeds import MOST_SEED
 from ccarena.core.terminal import Progress, again, progress_bar
 from ccarena.errors import ConfigError
 from ccarena.runs.journal import Journal
@@ -62,7 +63,12 @@ class Plan:
 
     def check(self) -> None:
         """Raises ConfigError for numbers that make no attack."""
-        for name, least, most in (("candidates", 1, 10**7), ("finds", 1, 100), ("seeds", 0, 1000), ("seed", 0, 2**32)):
+        for name, least, most in (
+            ("candidates", 1, 10**7),
+            ("finds", 1, 100),
+            ("seeds", 0, 1000),
+            ("seed", 0, MOST_SEED),
+        ):
             if type(value := getattr(self, name)) is not int or not least <= value <= most:
                 raise ConfigError(f"{name} = {value!r}: expected a whole number, {least} to {most:,}")
         chosen(self.harms)

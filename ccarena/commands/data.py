@@ -12,7 +12,7 @@ from ccarena.configs.link_distribution import name_traces
 from ccarena.configs.load import DEFAULT
 from ccarena.configs.unused import refuse_unused_keys
 from ccarena.core.outputs import folder
-from ccarena.core.terminal import command_line, print_table, progress_bar, remember
+from ccarena.core.terminal import NOTHING_BEGUN, command_line, print_table, progress_bar, remember
 from ccarena.errors import ConfigError
 from ccarena.scenarios.entrants import GRAMMAR, POLICY_HELP, load_policy
 
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _collect(args: argparse.Namespace) -> int:
-    from ccarena.data.collect import collect
+    from ccarena.data.collect import PLAN, collect
 
     if args.schemes is None:
         raise ConfigError("--schemes: name the schemes to learn from, such as `--schemes cubic bbr vegas`")
@@ -90,7 +90,8 @@ def _collect(args: argparse.Namespace) -> int:
     refuse_unused_keys(config, overrides)
     config = config.model_copy(update={"env": name_traces(config.env)})
     out = args.out or Path("runs", f"data-{config.name}")
-    remember(command_line(args))
+    kept = f"the plan and finished shards are kept in {out}"
+    remember(command_line(args), lambda: kept if (out / PLAN).is_file() else NOTHING_BEGUN)
     with progress_bar("collecting", "shards") as progress:
         dataset = collect(
             config, args.schemes, args.links, out, seed=args.seed, threads=args.threads, progress=progress

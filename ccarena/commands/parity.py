@@ -10,6 +10,7 @@ from typing import Any
 
 from ccarena.core.files import check_file, write_atomically
 from ccarena.core.outputs import Output
+from ccarena.core.seeds import check_seed
 from ccarena.core.terminal import heartbeat, print_table, visible
 from ccarena.errors import ConfigError
 from ccarena.eval.parity.runtimes import AGREEMENT, REFERENCE, TOLERANCE, compare
@@ -85,8 +86,7 @@ def parity(
     """
     if not 1 <= decisions <= MOST_DECISIONS:
         raise ConfigError(f"decisions = {decisions}: expected 1 to {MOST_DECISIONS}")
-    if not 0 <= seed < 2**32:
-        raise ConfigError(f"seed = {seed}: expected 0 to {2**32 - 1}")
+    check_seed(seed)
     with heartbeat(lambda: f"parity of {file}"):
         return _figures(file, decisions, seed, link_sets, duration_s)
 

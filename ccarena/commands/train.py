@@ -12,7 +12,7 @@ from ccarena.configs.keys import TITLES, keys_of, plain
 from ccarena.configs.load import DEFAULT, shipped
 from ccarena.configs.unused import refuse_unused_keys
 from ccarena.core.arguments import Unused
-from ccarena.core.terminal import command_line
+from ccarena.core.terminal import NOTHING_BEGUN, command_line, remember
 from ccarena.errors import INTERRUPTED, ConfigError
 from ccarena.runs.remote_folder import is_url
 from ccarena.traces.held_out import CARRIERS
@@ -69,6 +69,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Loads and checks the configuration, then trains. Returns the exit code."""
+    remember(command_line(args), lambda: "the run is as it was" if args.resume else NOTHING_BEGUN)
     overrides = parse_overrides(
         args.overrides, options=("config", "leave-out", "resume", "until", "ray-address", "print-config", "help")
     )

@@ -17,7 +17,7 @@ from ccarena.configs.unused import refuse_unused_keys
 from ccarena.core.dimensions import Dimension
 from ccarena.core.files import check_writable
 from ccarena.core.outputs import folder_or_url
-from ccarena.core.terminal import again, command_line, heartbeat, remember
+from ccarena.core.terminal import NOTHING_BEGUN, again, command_line, heartbeat, remember
 from ccarena.errors import INTERRUPTED, ConfigError
 from ccarena.runs.remote_folder import check_packages, is_url, opened, shown
 from ccarena.tune import page, population
@@ -64,6 +64,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs the trials and prints the results. Returns the exit code: 1 if a trial failed, 130 after Ctrl-C."""
+    remember(command_line(args), lambda: "the sweep is as it was" if args.resume else NOTHING_BEGUN)
     options = (*FIXED, "out", "resume", "ray-address")
     overrides = parse_overrides(args.overrides, options=options)
     if args.resume:
@@ -82,7 +83,10 @@ def run(args: argparse.Namespace) -> int:
         if args.resume:
             prepare(place, plan.search, args.ray_address)
         where = [] if args.ray_address is None else ["--ray-address", args.ray_address]
-        remember(shlex.join(["ccarena", "tune", "--out", place, "--resume", *where]))
+        remember(
+            shlex.join(["ccarena", "tune", "--out", place, "--resume", *where]),
+            lambda: f"the sweep is kept in {place}" if (out / PLAN).is_file() else NOTHING_BEGUN,
+        )
         return _sweep(out, plan, space, config)
 
 
@@ -107,10 +111,7 @@ def _sweep(out: Path, plan: Plan, space: Space, config: TrainConfig | None) -> i
         return f"sweep: {sum(path.is_dir() for path in (out / EXPERIMENT).glob('*'))} of {plan.samples} trials begun"
 
     with heartbeat(begun):
-        try:
-            found, left = sweep(out, plan, space, config)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(f"interrupted; {again()}" if (out / PLAN).is_file() else "") from None
+        found, left = sweep(out, plan, space, config)
     if left:
         print(f"interrupted, {left} of {len(found)} trials are not over; {again()}", file=sys.stderr)
         return INTERRUPTED

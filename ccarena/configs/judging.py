@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from ccarena.configs.sections import MAX_SEED, Count, Pair, Range, Section, Text
+from ccarena.configs.sections import Count, Pair, Range, Section, Text
+from ccarena.core.seeds import MOST_SEED
 
 LinkSet = Literal[
     "slides",
@@ -108,7 +109,7 @@ class ValidationConfig(Section):
     """Links per class."""
     decisions: int = Field(300, ge=1, le=1_000_000)
     """Decisions per link for rewards and means. A whole run has as many as fit into its episode."""
-    seed: int = Field(1, ge=0, le=MAX_SEED)
+    seed: int = Field(1, ge=0, le=MOST_SEED)
     """Seed of the links. No training uses these links."""
     policy: Literal["last", "best"] = "last"
     """Policy that becomes the result: the `last`, or the `best` by validation score. Both are kept."""

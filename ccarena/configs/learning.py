@@ -12,6 +12,8 @@ from ccarena.configs.sections import Pair, Range, Section, Text
 
 OWN_FILE = ".py:"
 """Mark of a name in the user's own file, `FILE.py:NAME`."""
+MOST_LINKS = 1_000_000
+"""Most links of a dataset."""
 SPEC_FILES = (".yaml", ".yml", ".json")
 """Suffixes of specs' files."""
 
@@ -313,7 +315,7 @@ class OfflineConfig(AlgorithmSection):
     runs `schemes` on links of `env` itself, and writes the dataset in its folder."""
     schemes: list[Text] = Field([])
     """Schemes to learn from; of given datasets, none named is all of them."""
-    links: int = Field(100, ge=1, le=1_000_000)
+    links: int = Field(100, ge=1, le=MOST_LINKS)
     """Number of links of a dataset that the training collects."""
     batch: int = Field(256, ge=1, le=1_000_000)
     """Decisions per update; with a network that has memory, flows that it follows at a time."""

@@ -38,7 +38,8 @@ from ccarena.configs.learning import (
     RllibConfig,
     Sb3Config,
 )
-from ccarena.configs.sections import MAX_SEED, Count, Section, Text
+from ccarena.configs.sections import Count, Section, Text
+from ccarena.core.seeds import MOST_SEED
 
 __all__ = [
     "A3CConfig",
@@ -88,7 +89,7 @@ class TrainConfig(Section):
     """Actor and critic."""
     algorithm: AlgorithmConfig = A3CConfig()
     """Learning algorithm."""
-    seed: int = Field(1, ge=0, le=MAX_SEED)
+    seed: int = Field(1, ge=0, le=MOST_SEED)
     """Seed of everything random: the same configuration, seed and version give the same policy (executor `local`)."""
     total_decisions: Count = Field(2_000_000, ge=1)
     """Length of the training in decisions, over all worlds and learners."""

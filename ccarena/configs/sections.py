@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandler
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-MAX_SEED = 2**32 - 1  # what every generator involved accepts
+MOST_COUNT = 10**15
+"""Most decisions that a configuration counts: 30 years at a million a second."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def _as_whole(value: Any) -> Any:
 
 
 Text = Annotated[str, BeforeValidator(_as_text)]
-Count = Annotated[int, BeforeValidator(_as_whole)]
+Count = Annotated[int, BeforeValidator(_as_whole), Field(le=MOST_COUNT)]
 Pair = tuple[float, float]
 IntPair = tuple[int, int]
 

@@ -7,6 +7,7 @@ far: a checkpoint stores these, and restoring replays them.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,7 +16,10 @@ from numpy.typing import NDArray
 from ccarena.errors import MissingDependencyError
 
 try:
-    import cma
+    with warnings.catch_warnings():
+        # Its plots, which are not used here, need the package matplotlib.
+        warnings.filterwarnings("ignore", message="Could not import matplotlib")
+        import cma
 except ImportError as error:
     raise MissingDependencyError.for_extra("cma", "train", "training by CMA-ES") from error
 

@@ -17,14 +17,17 @@ from typing import Any
 
 __all__ = [
     "EVERY_S",
+    "NOTHING_BEGUN",
     "Heartbeat",
     "Progress",
     "again",
     "command_line",
     "duration",
     "encodable",
+    "entered",
     "fitting",
     "heartbeat",
+    "interruption",
     "print_table",
     "progress_bar",
     "remember",
@@ -84,10 +87,24 @@ def command_line(args: argparse.Namespace) -> str:
     return shlex.join(["ccarena", *(re.sub(r"(://[^/@:]*):[^/@]*@", r"\1@", word) for word in args.words)])
 
 
-def remember(command: str) -> None:
-    """Stores the command that continues the current work if it is interrupted."""
-    global _command
-    _command = command
+NOTHING_BEGUN = "nothing was begun"
+"""State of work that has written nothing yet."""
+
+
+def entered(command: str) -> None:
+    """Stores the command as the user gave it, before it begins."""
+    global _entered
+    _entered = command
+    remember(command, lambda: NOTHING_BEGUN)
+
+
+def remember(command: str, kept: Callable[[], str] = str) -> None:
+    """Stores the command that continues the current work if it is interrupted.
+
+    `kept` returns what is there by then, such as `the run is kept in runs/acct`; an empty text says nothing about it.
+    """
+    global _command, _kept
+    _command, _kept = command, kept
 
 
 def again(how: str = "go on") -> str:
@@ -95,7 +112,15 @@ def again(how: str = "go on") -> str:
     return f"{how} with: {_command}" if _command else "call it again"
 
 
-_command = ""
+def interruption() -> str:
+    """Returns the message of interrupted work: its state, and the command that continues or repeats it."""
+    kept = _kept()
+    how = again() if kept not in ("", NOTHING_BEGUN) else f"run it again with: {_entered}" if _entered else ""
+    return "; ".join(part for part in ("interrupted", kept, how) if part)
+
+
+_entered = _command = ""
+_kept: Callable[[], str] = str
 
 
 def print_table(

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,20 +20,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccarena import __version__, _core
+from ccarena.configs import load_config
+from ccarena.configs.learning import MOST_LINKS
 from ccarena.configs.link_distribution import distribution_json
+from ccarena.configs.load import shipped
 from ccarena.configs.schema import TrainConfig
 from ccarena.core.files import replacing, write_atomically
 from ccarena.core.reader import read_data
+from ccarena.core.seeds import check_seed
 from ccarena.core.terminal import Progress
 from ccarena.data.dataset import FORMAT, MANIFEST, VERSION, Dataset, _pyarrow
-from ccarena.errors import CcarenaError, ConfigError
+from ccarena.errors import CcarenaError, ConfigError, ScenarioError
 from ccarena.executors import Executor, Threads
 from ccarena.policies.spec import Spec, spec_of
 from ccarena.scenarios.flows import enter
 from ccarena.scenarios.one_run import checked
 from ccarena.scenarios.scenario import scenario_json
 
-__all__ = ["PLAN", "check", "collect", "collect_again"]
+__all__ = ["PLAN", "check", "collect", "collect_again", "fitting"]
 
 PLAN = "plan.json"
 """Plan of a collection, in its folder from the first shard on."""
@@ -150,14 +155,44 @@ def _trials(plan: Mapping[str, Any]) -> Any:
     """Returns the source of the plan's links. Raises what `collect` does for schemes that cannot be recorded."""
     _pyarrow()
     trials = _core.Trials(plan["distribution_json"], None, threads=1)
-    for scheme in plan["schemes"]:
-        _scenario(trials, plan, scheme, 0)
+    try:
+        for scheme in plan["schemes"]:
+            _scenario(trials, plan, scheme, 0)
+    except ScenarioError as error:
+        if (why := _NO_ACTIONS.search(str(error))) is None:
+            raise
+        able = ", ".join(fitting(plan["schemes"])) or "none"
+        raise ScenarioError(
+            f"{scheme} takes no actions of the spec {plan['spec']['name']}: {why[1]}; expected a spec that moves a "
+            f"window or a rate over the base none; of the shipped configurations, these collect it (--config): {able}"
+        ) from error
     return trials
 
 
+_NO_ACTIONS = re.compile(r'and of "[^"]*" (its .*?)\. Give a spec', re.DOTALL)
+"""Reason of the simulator for which a scheme's behaviour amounts to no action of a spec."""
+
+
+def fitting(schemes: Sequence[str]) -> list[str]:
+    """Returns the shipped configurations for which all of `schemes` can be collected."""
+    able = []
+    for name in shipped():
+        config = load_config(name)
+        plan = _plan(config, spec_of(config), schemes, 1, config.seed)
+        trials = _core.Trials(plan["distribution_json"], None, threads=1)
+        with suppress(ScenarioError):
+            for scheme in schemes:
+                _scenario(trials, plan, scheme, 0)
+            able.append(name)
+    return able
+
+
 def _plan(config: TrainConfig, spec: Spec, schemes: Sequence[str], links: int, seed: int) -> dict[str, Any]:
-    if not schemes or links < 1:
-        raise ConfigError("a collection takes one scheme and one link at least")
+    check_seed(seed)
+    if not schemes:
+        raise ConfigError("a collection takes one scheme at least")
+    if not 1 <= links <= MOST_LINKS:
+        raise ConfigError(f"links = {links}: expected a whole number, 1 to {MOST_LINKS:,}")
     if len(set(schemes)) < len(schemes):
         raise ConfigError(f"schemes = {', '.join(schemes)}: one is given twice")
     return {

@@ -150,7 +150,7 @@ class Dataset:
                 raise ConfigError(f"{path}: its content is not what was collected (SHA-256); {self._again()}")
 
     def _again(self) -> str:
-        return f"delete the file and {MANIFEST}, and repeat the command that collected it: what is whole is kept"
+        return _written_anew(f"the file and {MANIFEST}")
 
 
 def transitions(
@@ -186,6 +186,10 @@ def transitions(
     return Transitions()
 
 
+def _written_anew(files: str) -> str:
+    return f"delete {files}, and repeat the command that collected it: what is whole is kept"
+
+
 def _manifest(folder: Path) -> dict[str, Any]:
     try:
         found = read_data(folder / MANIFEST)
@@ -194,15 +198,20 @@ def _manifest(folder: Path) -> dict[str, Any]:
             f"{folder}: no dataset ({MANIFEST}: {error.strerror}); expected a folder that `ccarena data collect` has "
             "written to its end: repeat that command, and it goes on"
         ) from error
+    except ConfigError as error:
+        raise ConfigError(f"{error}; {_written_anew(MANIFEST)}") from error
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise ConfigError(f"{folder / MANIFEST}: expected the manifest of a dataset, with format: {FORMAT}")
     if found.get("version") != VERSION:
         raise ConfigError(
             f"{folder / MANIFEST}: version {found.get('version')}; expected {VERSION}, which this one reads"
         )
-    missing = {"spec", "digest", "schemes", "shards", "privileged", "report"} - found.keys()
+    missing = {"ccarena", "digest", "links", "params", "privileged", "report", "schemes", "seed", "shards", "spec"}
+    missing -= found.keys()
     if missing:
-        raise ConfigError(f"{folder / MANIFEST}: it has no {', '.join(sorted(missing))}; collect the dataset again")
+        raise ConfigError(f"{folder / MANIFEST}: it has no {', '.join(sorted(missing))}; {_written_anew(MANIFEST)}")
+    if not isinstance(found["shards"], dict):
+        raise ConfigError(f"{folder / MANIFEST}: shards: expected a mapping; {_written_anew(MANIFEST)}")
     for name, shard in found["shards"].items():
         if Path(name).name != name or not isinstance(shard, dict) or not {"scheme", "bytes", "sha256"} <= shard.keys():
             raise ConfigError(

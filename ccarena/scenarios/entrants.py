@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -153,8 +153,10 @@ EntrantLike: TypeAlias = PolicyLike | Entrant | type
 """Argument for an entrant: its text, the path of a policy, an artifact in memory, a user's class, or an `Entrant`."""
 
 
-def parse(text: str) -> Entrant:
+def parse(text: str, kinds: Collection[str] = ()) -> Entrant:
     """Reads the text of an entrant, checked as far as a scenario checks a flow; `GRAMMAR` says what it may be.
+
+    An error lists the names of `kinds` alone, all kinds if empty.
 
     Raises ConfigError, naming the part of `text` that is wrong, or PolicyError for a policy that cannot be used.
     """
@@ -162,7 +164,7 @@ def parse(text: str) -> Entrant:
         raise ConfigError(f'entrant "{text[:40]}...": {len(text)} characters; expected at most {_MOST_TEXT}')
     where = f'entrant "{text}"'
     written = _written(text, where)
-    found, notice = _find(written, where)
+    found, notice = _find(written, where, kinds)
     flow = found.flow()
     settings = _settings(written.settings, flow, where)
     if flow["scheme"] in rule_based() and "foreign" not in flow and "rules" not in settings:
@@ -289,13 +291,14 @@ def load_policy(policy: str | os.PathLike[str]) -> Artifact:
 
 
 _OF_A_POLICY = {"scheme", "policy", "params"}
+_KINDS_OF_POLICIES = ("file", "run", "shipped")
 _POLICIES = "a policy file, a run's folder, the name of a run in runs/ or of a shipped policy"
 
 
 def _trained(policy: PolicyLike, stack: ExitStack | None) -> tuple[Entrant, Path]:
     """Returns an entrant and the file of its policy. Raises PolicyError if it is something else."""
     try:
-        entrant = read(policy, stack)
+        entrant = parse(policy, _KINDS_OF_POLICIES) if isinstance(policy, str) else read(policy, stack)
     except ConfigError as error:
         raise PolicyError(f"{error}; this takes {_POLICIES}") from error
     if entrant.policy_file is None:
@@ -483,7 +486,7 @@ KERNEL = "kernel"
 """Kind of the congestion controls of the kernel's TCP, which is always written: `kernel:vegas`."""
 
 
-def _find(written: _Written, where: str) -> tuple[_Found, str]:
+def _find(written: _Written, where: str, kinds: Collection[str]) -> tuple[_Found, str]:
     """Returns the meaning of an entrant's `who`, and a notice if there are several of that name."""
     if written.action is not None:
         return _constant(written.who, written.action, where), ""
@@ -501,7 +504,7 @@ def _find(written: _Written, where: str) -> tuple[_Found, str]:
         return chosen, ""
     found = [each for kind in KINDS.values() if (each := kind.find(written.who)) is not None]
     if not found:
-        raise _unknown(written, where)
+        raise _unknown(written, where, kinds or KINDS)
     first, *others = found
     notice = f"{written.who}: took {first.said}, not {' or '.join(each.said for each in others)}" if others else ""
     return first, notice
@@ -531,7 +534,7 @@ def _spec(who: str) -> Any:
     return _core.learned(shipped_specs[who])["spec"] if who in shipped_specs else None
 
 
-def _unknown(written: _Written, where: str) -> CcarenaError:
+def _unknown(written: _Written, where: str, kinds: Collection[str]) -> CcarenaError:
     who = written.who
     if not who:
         return ConfigError(f"{where}: has no name; expected a scheme or a policy")
@@ -544,8 +547,9 @@ def _unknown(written: _Written, where: str) -> CcarenaError:
         return PolicyError(f'{where}: there is no file or folder "{who}"; expected a policy file or a run\'s folder')
     if os.path.isdir(who):
         return PolicyError(f"{who}: no run and no policy is in this folder; expected {POLICY} in it")
-    known = {name for kind in KINDS.values() for name in kind.names()}
-    return ConfigError(f'{where}: unknown "{who}": no scheme, run, policy or file{did_you_mean(who, known)}')
+    known = {name for kind in kinds for name in KINDS[kind].names()}
+    absent = "no scheme, run, policy or file" if "scheme" in kinds else "no run, policy or file"
+    return ConfigError(f'{where}: unknown "{who}": {absent}{did_you_mean(who, known)}')
 
 
 def _policy(said: str, path: Path) -> _Found:

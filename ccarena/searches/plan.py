@@ -15,6 +15,7 @@ import yaml
 from ccarena.core.dimensions import dimensions_of
 from ccarena.core.files import write_atomically
 from ccarena.core.reader import read_data
+from ccarena.core.seeds import MOST_SEED
 from ccarena.errors import ConfigError, did_you_mean
 from ccarena.eval.heldout.links import MOST_SEEDS
 from ccarena.eval.measure.table import FIGURES
@@ -85,7 +86,7 @@ class Plan:
             ("seeds", 1, MOST_SEEDS),
             ("test_seeds", 1, MOST_SEEDS),
             ("repeat", 1, 1000),
-            ("seed", 0, 2**32),
+            ("seed", 0, MOST_SEED),
         ):
             if not isinstance(value := getattr(self, name), int) or not least <= value <= most:
                 raise ConfigError(f"{name} = {value!r}: expected a whole number, {least} to {most:,}")

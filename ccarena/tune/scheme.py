@@ -27,6 +27,7 @@ from ccarena.configs.ranges import Ranges
 from ccarena.configs.schema import EnvConfig, ObjectiveConfig
 from ccarena.core.files import check_writable, write_atomically
 from ccarena.core.reader import read_data
+from ccarena.core.seeds import check_seed
 from ccarena.core.terminal import Progress, again
 from ccarena.envs.parameter_search import Tried, Values, search
 from ccarena.envs.trials import Answers, Candidate, SchemeTrials
@@ -155,6 +156,7 @@ def run(
 
     After Ctrl-C the best candidate so far is compared and written, and KeyboardInterrupt says how to go on.
     """
+    check_seed(plan.seed)
     with ExitStack() as stack:
         entrant = read(scheme, stack)
         ranges, trials = _prepared(plan, entrant, threads)
