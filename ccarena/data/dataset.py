@@ -206,7 +206,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
         raise ConfigError(
             f"{folder / MANIFEST}: version {found.get('version')}; expected {VERSION}, which this one reads"
         )
-    missing = {"ccarena", "digest", "links", "params", "privileged", "report", "schemes", "seed", "shards", "spec"}
+    missing = {"ccarena", "digest", "links", "privileged", "report", "schemes", "seed", "shards", "spec"}
     missing -= found.keys()
     if missing:
         raise ConfigError(f"{folder / MANIFEST}: it has no {', '.join(sorted(missing))}; {_written_anew(MANIFEST)}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -67,6 +69,12 @@ def test_cma_es_keeps_parameters_in_their_range() -> None:
     for _ in range(30):
         single.tell(-np.square(single.ask()[:, 0] - 0.3), 0.0)
     np.testing.assert_allclose(single.centre, [0.3], atol=0.02)
+
+
+def test_cma_es_needs_no_plots_and_does_not_warn_of_them() -> None:
+    without = "import sys; sys.modules['matplotlib'] = None; import ccarena.core.cma_es"
+    done = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
 
 
 def test_ranks_are_centred_and_shared() -> None:

@@ -121,7 +121,15 @@ def test_what_is_misspelt_gets_the_nearest(words: list[str], message: str, capsy
         ("reproduce hercules/worst-case --write-docs a-file/x.md", 2, "a-file: cannot write there: "),
         ("fidelity", 2, "got 0 files; expected one of recorded runs"),
         ("fidelity --live --json .", 2, ".: is a folder; nothing was run"),
-        ("parity acct --seed -1", 2, "seed = -1: expected 0 to 4294967295"),
+        ("parity acct --seed -1", 2, "seed = -1: expected a whole number, 0 to 4,294,967,295"),
+        ("tune-scheme copa --space space.yaml --seed -1", 2, "seed = -1: expected a whole number, 0 to 4,294,967,295"),
+        ("attack cubic --seed 4294967296", 2, "seed = 4294967296: expected a whole number, 0 to 4,294,967,295"),
+        ("train --until -5", 2, "until = -5: expected at least 1"),
+        (
+            "train --total-decisions 1e30",
+            2,
+            "total_decisions = 1.0e+30: expected a whole number, at least 1 and at most",
+        ),
         ("parity acct --decisions 0", 2, "decisions = 0: expected 1 to 1000000"),
         ("parity acct --json .", 2, ".: is a folder; nothing was run"),
         ("export acct --to c --out made --decisions 0", 2, "--decisions 0: expected 1 to 1000000"),
@@ -149,6 +157,7 @@ def test_what_cannot_be_done_is_refused_in_one_line(
     monkeypatch.chdir(tmp_path)
     Path("a-file").touch()
     Path("plan.json").write_text("{")
+    Path("space.yaml").write_text("delta: [0.1, 0.9]\n")
     Path("wrong.yaml").write_text("a: [\n")
     Path("rates.trace").write_text("time_s,rate_mbps\n0,5\n1,6\n")
     before = sorted(tmp_path.iterdir())
@@ -204,7 +213,7 @@ def test_help_of_train_has_the_values_in_force(
     [
         (ConfigError("a: b"), 2, "error: a: b\n"),
         (MissingDependencyError.for_extra("ray", "ray", "executor ray"), 4, how_to_add("ray")),
-        (KeyboardInterrupt(), 130, "error: interrupted\n"),
+        (KeyboardInterrupt(), 130, "error: interrupted; run it again with: ccarena doctor\n"),
         (OSError(28, "No space left on device", "runs/x"), 1, "error: runs/x: No space left on device\n"),
         (
             ModuleNotFoundError("no", name="ccarena._core"),
@@ -223,6 +232,18 @@ def test_errors_are_one_line_and_an_exit_code(error, code, message, failing, cap
     assert "Traceback" not in captured.err
     assert captured.err.count("\n") == 1
     assert captured.out == ""
+
+
+def test_ctrl_c_at_the_start_of_a_training_says_that_nothing_was_begun(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ccarena.commands.train.load_config", interrupted)
+    assert cli.main(["train", "--seed", "3"]) == 130
+    expected = "error: interrupted; nothing was begun; run it again with: ccarena train --seed 3\n"
+    assert capsys.readouterr().err == expected
 
 
 def test_debug_shows_the_traceback(failing, capsys) -> None:

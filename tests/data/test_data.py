@@ -16,7 +16,7 @@ from ccarena import _core, cli
 from ccarena.agents.off_policy import decided, fitted_q, measured
 from ccarena.configs import TrainConfig, load_config
 from ccarena.data import Dataset, Trajectories, transitions
-from ccarena.data.collect import collect, collect_again
+from ccarena.data.collect import collect, collect_again, fitting
 from ccarena.envs.rewards import Reward
 from ccarena.errors import ConfigError, ScenarioError
 from ccarena.policies.modules import to_artifact
@@ -34,6 +34,7 @@ SPEC: dict[str, Any] = {
     "act": {"kind": "window_exp2", "bounds": [-2, 2]},
     "base": "none",
 }
+CLONE = {"algorithm": {"name": "bc", "schemes": ["vegas"]}}
 LINK = {"service": {"type": "constant", "rate_mbps": 24}, "queue": {"type": "droptail", "bdp": 1}, "delay_ms": 20}
 
 
@@ -208,10 +209,66 @@ def test_what_is_no_whole_dataset_of_the_spec_is_refused_by_name(dataset: Datase
         ({"format": "else"}, "expected the manifest of a dataset"),
         ({"version": 99}, "version 99; expected 1"),
         ({"shards": {"../x": {}}}, "shards.../x"),
+        ({"shards": []}, "shards: expected a mapping; delete manifest.json"),
     ):
         (folder / "manifest.json").write_text(json.dumps({**manifest, **change}))
         with pytest.raises(ConfigError, match=why):
             Dataset.open(folder)
+    (folder / "manifest.json").write_text(json.dumps(manifest)[:-40])
+    with pytest.raises(ConfigError, match=r"not JSON: .*; delete manifest.json, and repeat the command that collected"):
+        Dataset.open(folder)
+
+
+def test_ctrl_c_says_what_is_kept_and_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    words = ["data", "collect", "--config", "aurora", "--schemes", "cubic", "--links", "1", "--out", f"{tmp_path}/set"]
+    for name, state in (
+        ("_begin", "nothing was begun; run it again"),
+        ("_known", f"the plan and finished shards are kept in {tmp_path}/set; go on"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"ccarena.data.collect.{name}", interrupted)
+            assert cli.main(words) == 130
+        assert capsys.readouterr().err.endswith(f"error: interrupted; {state} with: ccarena {' '.join(words)}\n")
+    monkeypatch.setattr("ccarena.agents.train._learn", interrupted)
+    (tmp_path / "config.yaml").write_text(json.dumps(configuration_file(CLONE, None)))
+    assert cli.main(["train", "--config", f"{tmp_path}/config.yaml", "--out", f"{tmp_path}/run"]) == 130
+    kept = f"the run is kept in {tmp_path}/run; go on with: ccarena train --out {tmp_path}/run --resume"
+    assert capsys.readouterr().err.endswith(f"error: interrupted; {kept}\n")
+
+
+@pytest.mark.parametrize(("links", "seed"), [(0, 1), (10**12, 1), (1, -1), (1, 10**20)])
+def test_links_and_seeds_are_bounded(links: int, seed: int, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"= -?\d+: expected a whole number, [01] to "):
+        collect(configuration(), ["vegas"], links, tmp_path / "set", seed=seed)
+    assert not (tmp_path / "set").exists()
+
+
+def test_a_spec_without_actions_for_a_scheme_is_refused_with_configurations_that_have_some(tmp_path: Path) -> None:
+    """The page names the same ones."""
+    able = fitting(["cubic"])
+    for name in able:
+        collect(load_config(name), ["cubic"], 1, tmp_path / name)
+    with pytest.raises(ScenarioError, match=rf"moves neither .* \(--config\): {', '.join(able)}$"):
+        collect(load_config("acct"), ["cubic"], 1, tmp_path / "set")
+    page = (Path(__file__).parents[2] / "docs" / "training.md").read_text("utf-8")
+    assert f"Of the shipped configurations, {' and '.join(f'`{name}`' for name in able)} can be" in " ".join(
+        page.split()
+    )
+
+
+def test_a_policy_that_is_none_gets_the_names_of_policies_alone(
+    dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config.yaml").write_text(json.dumps(configuration_file(CLONE, None)))
+    assert cli.main(["data", "evaluate", str(dataset.folder), "nothere", "--config", "config.yaml"]) == 3
+    known = capsys.readouterr().err.partition("no run, policy or file; known: ")[2].split(", ")
+    assert "acct" in known and not {"cubic", "quiche"} & {*known}
 
 
 @pytest.mark.parametrize(

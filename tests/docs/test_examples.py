@@ -33,9 +33,13 @@ def test_it_trains_resumes_and_is_evaluated(name: str, tmp_path: Path, capsys: p
     assert load(tmp_path / "run" / "policy.safetensors").graph.tensors.keys() == first.graph.tensors.keys()
 
 
+def counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def test_the_page_tells_what_they_cost() -> None:
     page = (ROOT / "docs" / "training.md").read_text("utf-8")
-    told = dict(re.findall(r"^\| `(\w+)` \|.*\| (\d+ files, \d+ lines) \|$", page, re.MULTILINE))
+    told = dict(re.findall(r"^\| `(\w+)` \|.*\| (\d+ files?, \d+ lines) \|$", page, re.MULTILINE))
     files = {name: [p for p in (ROOT / "examples" / name).iterdir() if p.is_file()] for name in EXAMPLES}
     lines = {name: sum(len(p.read_text("utf-8").splitlines()) for p in paths) for name, paths in files.items()}
-    assert told == {name: f"{len(files[name])} files, {lines[name]} lines" for name in EXAMPLES}
+    assert told == {name: f"{counted(len(files[name]), 'file')}, {lines[name]} lines" for name in EXAMPLES}

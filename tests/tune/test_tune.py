@@ -21,6 +21,7 @@ from ccarena.errors import ConfigError
 from ccarena.extras import how_to_add
 from ccarena.tune.page import rows_of, table_of, write
 from ccarena.tune.space import read_space
+from ccarena.tune.sweep import Plan
 from ccarena.tune.trial import Trials
 
 NO_TUNE = "RAY TUNE IS NOT INSTALLED: sweeps are not run (ccarena[tune])"
@@ -229,5 +230,22 @@ def test_ctrl_c_between_trials_says_how_to_go_on_if_there_is_a_sweep(
     monkeypatch.setattr("ccarena.commands.tune.sweep", interrupted)
     words = ["--space", str(space(tmp_path, "algorithm.gamma: [0.5, 0.9]")), *SMALL]
     assert cli.main(["tune", "--out", str(out), *words]) == cli.INTERRUPTED
-    goes_on = f"; go on with: ccarena tune --out {out} --resume" if begun else ""
-    assert capsys.readouterr().err.endswith(f"error: interrupted{goes_on}\n")
+    goes_on = f"the sweep is kept in {out}; go on with: ccarena tune --out {out} --resume"
+    anew = f"nothing was begun; run it again with: ccarena tune --out {out} --space"
+    assert f"error: interrupted; {goes_on if begun else anew}" in capsys.readouterr().err
+
+
+def test_ctrl_c_while_a_sweep_connects_says_that_it_is_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ccarena.commands.tune.prepare", interrupted)
+    monkeypatch.setattr(
+        "ccarena.commands.tune._read", lambda out: (Plan("a", 1, 1, "random", "none", 1, {}, ""), None, None)
+    )
+    words = ["tune", "--out", str(tmp_path), "--resume"]
+    assert cli.main(words) == cli.INTERRUPTED
+    said = f"error: interrupted; the sweep is as it was; go on with: ccarena {' '.join(words)}\n"
+    assert capsys.readouterr().err == said
