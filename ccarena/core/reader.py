@@ -34,7 +34,8 @@ MOST_REPEATED = 100_000
 """Most values and characters that all aliases of a YAML file may repeat together."""
 MOST_KEY = 1000
 """Most characters of a key of a YAML mapping."""
-MOST_DIGITS = 19
+WHOLE = -(2**63), 2**64 - 1
+"""Least and most whole number: what 64 bits of Rust hold, with and without a sign."""
 PIPE_S = 5.0
 """Longest wait for the end of a pipe, s."""
 _CHUNK = 1 << 20
@@ -102,8 +103,8 @@ def parse_json(text: str | bytes, origin: str) -> Any:
     _core.check_json(text, origin)
 
     def whole(digits: str) -> int:
-        if len(digits.lstrip("-")) <= MOST_DIGITS:
-            return int(digits)
+        if (number := _whole(digits)) is not None:
+            return number
         at = next(found.start() for found in _JSON_SCALAR.finditer(text) if found[0] == digits)
         line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
         raise ConfigError(f"{origin}: not JSON: {_too_long(digits)} at line {line} column {column}")
@@ -268,9 +269,9 @@ def _scalar(text: str, event: Any) -> Any:
         return text
     if _INT.fullmatch(text):
         digits = text.replace("_", "")
-        if len(digits.lstrip("-+")) > MOST_DIGITS:
+        if (number := _whole(digits)) is None:
             raise _refused(_too_long(digits), event)
-        return int(digits)
+        return number
     if _FLOAT.fullmatch(text):
         if not isfinite(number := float(text.replace("_", ""))):
             raise _refused(f"{_short(text)[1:-1]} is beyond the range of numbers", event)
@@ -283,8 +284,16 @@ def _scalar(text: str, event: Any) -> Any:
     return text
 
 
+def _whole(digits: str) -> int | None:
+    """Returns the whole number, or None if it is beyond `WHOLE`."""
+    if len(digits) > len(str(WHOLE[1])) + 1:  # Python's own limit of digits raises ValueError
+        return None
+    number = int(digits)
+    return number if WHOLE[0] <= number <= WHOLE[1] else None
+
+
 def _too_long(digits: str) -> str:
-    return f"a whole number of {len(digits.strip('-+'))} digits; expected at most {MOST_DIGITS}"
+    return f"a whole number of {len(digits.strip('-+'))} digits; expected {WHOLE[0]} to {WHOLE[1]}"
 
 
 def _short(value: Any) -> str:

@@ -50,13 +50,13 @@ fn data(text: &str, name: &str) -> Result<Value, Problem> {
     }
 }
 
-/// Returns whether the JSON `text` has a whole number of more digits than both readers take: that of JSON would round it.
+/// Returns whether the JSON `text` has a whole number that 64 bits do not hold: a reader of JSON would round it.
 fn has_long_whole(text: &str) -> bool {
     let text = text.replace(r"\\", "").replace(r#"\""#, "");
     let outside_texts = text.split('"').step_by(2);
     outside_texts.flat_map(|part| part.split(|c: char| !(c.is_alphanumeric() || "-+.".contains(c)))).any(|word| {
         let digits = word.strip_prefix('-').unwrap_or(word);
-        digits.len() > yaml::MOST_DIGITS && digits.bytes().all(|c| c.is_ascii_digit())
+        !digits.is_empty() && digits.bytes().all(|c| c.is_ascii_digit()) && yaml::whole_number(word).is_none()
     })
 }
 

@@ -13,8 +13,6 @@ const MOST_DEPTH: usize = 127;
 const MOST_REPEATED: usize = 100_000;
 /// Most characters of a key.
 const MOST_KEY: usize = 1000;
-/// Most digits of a whole number.
-pub(crate) const MOST_DIGITS: usize = 19;
 
 /// Fault of a YAML text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -288,18 +286,20 @@ fn scalar(text: String, at: Mark) -> Result<Value> {
 
 fn whole(text: &str, unsigned: &str, at: Mark) -> Result<Value> {
     let digits: String = unsigned.chars().filter(|&c| c != '_').collect();
-    if digits.len() > MOST_DIGITS {
-        let count = digits.len();
-        return refused(format!("a whole number of {count} digits; expected at most {MOST_DIGITS}"), at);
+    let signed = if text.starts_with('-') { format!("-{digits}") } else { digits.clone() };
+    match whole_number(&signed) {
+        Some(number) => Ok(Value::Number(number)),
+        None => {
+            let (count, least, most) = (digits.len(), i64::MIN, u64::MAX);
+            refused(format!("a whole number of {count} digits; expected {least} to {most}"), at)
+        }
     }
-    let negative = text.starts_with('-') && digits != "0";
-    let number = if negative {
-        let signed = format!("-{digits}");
-        signed.parse::<i64>().map(Number::from).ok().or_else(|| signed.parse().ok().and_then(Number::from_f64))
-    } else {
-        digits.parse::<u64>().ok().map(Number::from)
-    };
-    Ok(number.map_or(Value::Null, Value::Number))
+}
+
+/// Returns the whole number, or None if 64 bits do not hold it.
+pub(crate) fn whole_number(digits: &str) -> Option<Number> {
+    let small = digits.parse::<i64>().map(Number::from);
+    small.or_else(|_| digits.parse::<u64>().map(Number::from)).ok()
 }
 
 /// Splits off what `is` holds for, at the beginning.
@@ -411,7 +411,8 @@ mod tests {
         ] {
             assert_eq!(read(text), json!({"a": expected}), "{text:?}");
         }
-        assert_eq!(read("9999999999999999999"), json!(9_999_999_999_999_999_999_u64));
+        assert_eq!(read("18446744073709551615"), json!(u64::MAX));
+        assert_eq!(read("-9223372036854775808"), json!(i64::MIN));
         assert_eq!(read("- &x {a: [1]}\n- *x"), json!([{"a": [1]}, {"a": [1]}]));
     }
 
@@ -424,7 +425,8 @@ mod tests {
             ("a: 0x1F", "0x1F is not read alike"),
             ("a: .inf", ".inf is not a finite number"),
             ("a: 1e999", "1e999 is beyond the range of numbers"),
-            ("a: 12345678901234567890", "a whole number of 20 digits; expected at most 19"),
+            ("a: 18446744073709551616", "20 digits; expected -9223372036854775808 to 18446744073709551615"),
+            ("a: -9223372036854775809", "a whole number of 19 digits; expected -9223372036854775808 to "),
             ("a: 1\na: 2", ", line 2, column 1: not valid YAML: the key \"a\" is there twice"),
             ("1: 2", "the key 1 is not text"),
             ("a: !!str 1", "the tag 'tag:yaml.org,2002:str'; leave tags (!...) out"),

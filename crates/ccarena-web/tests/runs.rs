@@ -130,9 +130,10 @@ fn what_cannot_run_here_is_refused_with_its_path() {
              the flow: name, scheme, policy, params, weight, requirement, ecn, l4s, rules, or make",
         ),
         (
-            "{\"links\": [{\"service\": 12345678901234567890}]}".into(),
+            "{\"links\": [{\"service\": 98765432109876543210}]}".into(),
             None,
-            "scenario, line 1, column 24: not valid YAML: a whole number of 20 digits; expected at most 19",
+            "scenario, line 1, column 24: not valid YAML: a whole number of 20 digits; expected -9223372036854775808 to \
+             18446744073709551615",
         ),
         (
             flow("scheme: mine, controller: {type: python, class: a.py:A}"),
