@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from ccarena.cc_kernel_bridge import bridge, policies
 from ccarena.core.arguments import refuse
 from ccarena.core.programs import find
-from ccarena.errors import ConfigError
+from ccarena.errors import ConfigError, PolicyError
 from ccarena.operation import command
 from ccarena.operation.loaded import Loaded
 
@@ -233,9 +233,13 @@ def _refuse_in_vain(args: argparse.Namespace) -> None:
 def _who(text: str) -> list[str]:
     """Returns the daemon's arguments for a scheme, or for a policy. Raises PolicyError for an unusable policy."""
     from ccarena import _core
-    from ccarena.scenarios.entrants import find_policy
+    from ccarena.scenarios.entrants import find_policy, parse
 
     if text in {entry["name"] for entry in _core.schemes()}:
         return ["--scheme", text]
+    try:
+        parse(text)  # an unknown name may be meant for a scheme's, which `find_policy` does not know
+    except ConfigError as error:
+        raise PolicyError(str(error)) from error
     # The artifact says its scheme and the parameters of its training, and the program reads both from it.
     return ["--policy", str(find_policy(text))]
