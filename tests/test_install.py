@@ -190,7 +190,8 @@ def test_the_sources_are_packed_whole(tmp_path: Path) -> None:
     wanted = {name for name in tracked if name}
     words = [sys.executable, "setup.py", "--quiet", "egg_info", "--egg-base", str(tmp_path)]
     subprocess.run(words, cwd=ROOT, check=True)
-    listed = (tmp_path / "ccarena.egg-info" / "SOURCES.txt").read_text("utf-8").splitlines()
+    lines = (tmp_path / "ccarena.egg-info" / "SOURCES.txt").read_text("utf-8").splitlines()
+    listed = {os.path.normpath(line) for line in lines}  # `package-dir` leads them by "./"
     assert wanted - set(listed) == set(), "MANIFEST.in leaves them out"
     assert sum((ROOT / name).stat().st_size for name in listed if (ROOT / name).is_file()) < 20e6
 

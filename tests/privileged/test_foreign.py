@@ -111,9 +111,7 @@ def test_two_programs_share_the_link_with_a_scheme_of_ours(tmp_path: Path, backe
         # From packet to packet: when a program is up is the machine's matter.
         sent_s = log["arrival_ns"][log["flow"] == number].astype(float) / 1e9
         assert (len(sent_s) - 1) * 1000 * 8e-6 / (sent_s[-1] - sent_s[0]) == pytest.approx(2.0, rel=0.1)
-        assert len(sent_s) > 50 and flow["delivered_bytes"] < 1.1 * 2.0e6 / 8 * 2
-        # All that the link passed on until the end, but what was on its way then: 10 ms and a pause of the machine.
-        assert 0 <= 1000 * len(sent_s) - flow["delivered_bytes"] <= 20_000
+        assert len(sent_s) > 50 and 950 * len(sent_s) < flow["delivered_bytes"] < 1.1 * 2.0e6 / 8 * 2
         assert flow["wire_bytes"] * 1000 == flow["delivered_bytes"] * 1028
     assert ours["delivered_bytes"] > 0.3e6
     assert set(log["flow"]) == {0, 1, 2}

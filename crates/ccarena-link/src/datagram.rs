@@ -46,8 +46,6 @@ pub struct Datagram {
     /// Number of its route in the fabric that carries it.
     pub(crate) route: u32,
     flow: u32,
-    /// Says whether its arrival is counted.
-    pub(crate) counts: bool,
     key: u64,
     arrival: Time,
 }
@@ -57,17 +55,7 @@ impl Datagram {
     pub(crate) fn made(unsummed: Option<Unsummed>, fill: impl FnOnce(&mut [u8; MTU]) -> usize) -> Self {
         let mut buffer = buffer();
         let length = fill(&mut buffer) as u16;
-        Self {
-            buffer: Some(buffer),
-            length,
-            unsummed,
-            hop: 0,
-            route: 0,
-            flow: 0,
-            counts: false,
-            key: 0,
-            arrival: Time::ZERO,
-        }
+        Self { buffer: Some(buffer), length, unsummed, hop: 0, route: 0, flow: 0, key: 0, arrival: Time::ZERO }
     }
 
     /// A copy of the first [`MTU`] of `bytes`, for tests and tools.
@@ -87,8 +75,8 @@ impl Datagram {
             buffer[..bytes.len()].copy_from_slice(bytes);
             bytes.len()
         });
-        (copy.hop, copy.route, copy.flow, copy.counts) = (self.hop, self.route, self.flow, self.counts);
-        (copy.key, copy.arrival) = (self.key, self.arrival);
+        (copy.hop, copy.route, copy.flow, copy.key, copy.arrival) =
+            (self.hop, self.route, self.flow, self.key, self.arrival);
         copy
     }
 

@@ -302,7 +302,7 @@ impl Pump {
                 continue;
             }
             if let Some(tally) = &mut self.ways[index].tally {
-                packet.counts = tally.sent(packet.flow_number(), packet.packet(), now);
+                tally.sent(packet.flow_number(), packet.packet());
             }
             // What sends anew at once, in no time, leaves before what is next arrives.
             self.give_until(now);
@@ -325,7 +325,7 @@ impl Pump {
         let (ways, lateness, counts, zero_ns) = (&mut self.ways, &mut self.lateness, &mut self.counts, self.zero_ns);
         self.fabric.advance(now, |packet, due| {
             if let Some(way) = ways.iter_mut().rfind(|way| way.first_route <= packet.route) {
-                if let Some(tally) = way.tally.as_mut().filter(|_| packet.counts) {
+                if let Some(tally) = &mut way.tally {
                     tally.delivered(packet.flow_number(), packet.packet(), due);
                 }
                 way.output.put(packet, due, |due, taken| counts.handed(due, taken, lateness, zero_ns));

@@ -1,7 +1,4 @@
 //! Counts of flows whose ends are not believed: what entered the links, and what came out, by the packets alone.
-//!
-//! The emulator goes on until all programs have stopped, which takes a busy machine long. What they send after the scenario's
-//! end counts for nothing, and bytes count that arrive until then, as in packet logs.
 
 use std::collections::BTreeMap;
 
@@ -18,17 +15,17 @@ const MOST_GAPS: usize = 4096;
 /// Counts of one flow, by packets with payload.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// Packets that entered the links until the end.
+    /// Packets that entered the links.
     pub sent_packets: u64,
     /// Packets among them that brought no byte of TCP for the first time.
     pub resent_packets: u64,
-    /// Packets among those sent that reached the receiver, whenever it was.
+    /// Packets that reached the receiver.
     pub delivered_packets: u64,
     /// Packets among them that brought no byte of TCP for the first time.
     pub duplicate_packets: u64,
-    /// IP bytes that reached the receiver until the end, packets without payload included.
+    /// IP bytes that reached the receiver, packets without payload included.
     pub wire_bytes: u64,
-    /// Payload of TCP that reached the receiver until the end for the first time, and of UDP that reached it.
+    /// Payload of TCP that reached the receiver for the first time, and of UDP that reached it.
     pub payload_bytes: u64,
     /// Time from the flow's start until its transfer was delivered.
     pub completion: Option<Dur>,
@@ -43,8 +40,6 @@ pub(crate) struct Tally(Vec<Option<Box<Flow>>>);
 #[derive(Debug)]
 struct Flow {
     start: Time,
-    /// End of the scenario.
-    end: Time,
     goal: Option<u64>,
     sent: Connections,
     received: Connections,
@@ -59,7 +54,6 @@ impl Tally {
             matches!(flow.foreign, Some(Foreign::Programs(_))).then(|| {
                 Box::new(Flow {
                     start: flow.start,
-                    end: Time(scenario.duration.0),
                     goal: flow.app.only_transfer(),
                     sent: Connections::default(),
                     received: Connections::default(),
@@ -70,19 +64,15 @@ impl Tally {
         Self(scenario.flows.iter().map(flow).collect())
     }
 
-    /// `packet` of flow number `flow` enters the links at `now`. Returns whether its arrival counts.
+    /// `packet` of flow number `flow` enters the links.
     #[inline]
-    pub fn sent(&mut self, flow: u32, packet: &[u8], now: Time) -> bool {
-        match self.0.get_mut(flow as usize) {
-            Some(Some(flow)) if now <= flow.end => {
-                flow.enters(packet);
-                true
-            }
-            _ => false,
+    pub fn sent(&mut self, flow: u32, packet: &[u8]) {
+        if let Some(Some(flow)) = self.0.get_mut(flow as usize) {
+            flow.enters(packet);
         }
     }
 
-    /// `packet` of flow number `flow`, whose arrival counts, reaches the receiver at `now`.
+    /// `packet` of flow number `flow` reaches the receiver at `now`.
     #[inline]
     pub fn delivered(&mut self, flow: u32, packet: &[u8], now: Time) {
         if let Some(Some(flow)) = self.0.get_mut(flow as usize) {
@@ -111,18 +101,15 @@ impl Flow {
         let payload = Payload::of(packet);
         let new = self.received.new_bytes(&payload);
         let seen = &mut self.seen;
-        if payload.bytes > 0 {
-            seen.delivered_packets += 1;
-            seen.duplicate_packets += u64::from(new == 0);
-        }
-        if now > self.end {
-            return;
-        }
         seen.wire_bytes += packet.len() as u64;
         seen.payload_bytes += new;
         if let Some(bin) = seen.series.as_mut().and_then(|series| series.at(now)) {
             bin.wire_bytes += packet.len() as u64;
             bin.payload_bytes += new;
+        }
+        if payload.bytes > 0 {
+            seen.delivered_packets += 1;
+            seen.duplicate_packets += u64::from(new == 0);
         }
         if self.goal.is_some_and(|goal| seen.payload_bytes >= goal) && seen.completion.is_none() {
             seen.completion = Some(now.since(self.start));
@@ -241,7 +228,7 @@ mod tests {
 
     fn flow(goal: Option<u64>) -> Flow {
         let (sent, received) = (Connections::default(), Connections::default());
-        Flow { start: Time::ZERO, end: Time(100), goal, sent, received, seen: Seen::default() }
+        Flow { start: Time::ZERO, goal, sent, received, seen: Seen::default() }
     }
 
     #[test]
@@ -256,19 +243,6 @@ mod tests {
         let seen = flow.seen;
         assert_eq!((seen.payload_bytes, seen.delivered_packets, seen.duplicate_packets), (3000, 4, 1));
         assert_eq!((seen.wire_bytes, seen.completion), (4 * 1052 + 52, Some(Dur(5))));
-    }
-
-    #[test]
-    fn what_is_sent_after_the_end_counts_for_nothing() {
-        let mut tally = Tally(vec![Some(Box::new(flow(None))), None]);
-        assert!(tally.sent(0, &tcp(1, 100, false), Time(90)) && tally.sent(0, &tcp(101, 100, false), Time(100)));
-        assert!(!tally.sent(0, &tcp(201, 100, false), Time(101)), "after the end");
-        assert!(!tally.sent(1, &tcp(1, 100, false), Time(1)), "of a flow that is not counted");
-        tally.delivered(0, &tcp(1, 100, false), Time(100));
-        tally.delivered(0, &tcp(101, 100, false), Time(110));
-        let [Some(seen), None] = &tally.into_seen()[..] else { panic!("one flow is counted") };
-        assert_eq!((seen.sent_packets, seen.delivered_packets), (2, 2), "none is lost");
-        assert_eq!((seen.payload_bytes, seen.wire_bytes), (100, 152));
     }
 
     #[test]

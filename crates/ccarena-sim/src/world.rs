@@ -330,7 +330,7 @@ impl World {
     }
 }
 
-/// Results of a step of one world, a row per learner: fields of [`StepOut`].
+/// Results of a step of one world, a row per learner: fields of [`StepOut`](crate::StepOut).
 pub(crate) struct Row<'a> {
     pub reports: &'a mut [f32],
     pub truncated: &'a mut [bool],
