@@ -269,9 +269,9 @@ def _scalar(text: str, event: Any) -> Any:
         return text
     if _INT.fullmatch(text):
         digits = text.replace("_", "")
-        if (number := _whole(digits)) is None:
+        if (whole := _whole(digits)) is None:
             raise _refused(_too_long(digits), event)
-        return number
+        return whole
     if _FLOAT.fullmatch(text):
         if not isfinite(number := float(text.replace("_", ""))):
             raise _refused(f"{_short(text)[1:-1]} is beyond the range of numbers", event)
