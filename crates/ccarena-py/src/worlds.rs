@@ -83,7 +83,7 @@ impl VecWorlds {
 
     /// `step(actions: float32[n * numbers], observations, reports, intervals_s, truncated, final_observations, rewards=None,
     /// reward=None, privileged=None, held=None) -> (ended, finite)`: to the next decision of every learner; fills the arrays.
-    /// Whether an episode has ended, and whether all rewards are finite. The GIL is released meanwhile.
+    /// Returns whether an episode has ended, and whether all rewards are finite. The GIL is released meanwhile.
     #[pyo3(signature = (actions, observations, reports, intervals_s, truncated, final_observations, rewards=None, reward=None,
                         privileged=None, held=None))]
     #[expect(clippy::too_many_arguments, reason = "an array each")]

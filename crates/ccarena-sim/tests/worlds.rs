@@ -91,7 +91,7 @@ impl Batch {
         &array[world * width..(world + 1) * width]
     }
 
-    /// What a step of the first `count` worlds wrote, as bits.
+    /// Returns as bits all that a step of the first `count` worlds wrote.
     fn bits(&self, count: usize) -> Vec<u32> {
         let n = self.truncated.len();
         let rows = |v: &[f32]| v[..v.len() / n * count].iter().map(|x| x.to_bits()).collect::<Vec<_>>();
