@@ -14,7 +14,7 @@ from ccarena.commands.emulator import SHELLS, execute
 from ccarena.core.arguments import Parser, parse, refuse_unused, unrecognised
 from ccarena.core.outputs import redirected
 from ccarena.core.terminal import command_line, encode_plainly, entered, interruption, remember, visible
-from ccarena.errors import INTERRUPTED, CcarenaError, ConfigError, MissingDependencyError, did_you_mean
+from ccarena.errors import DISK, INTERRUPTED, CcarenaError, ConfigError, MissingDependencyError, did_you_mean
 from ccarena.extras import how_to_add
 
 COMMANDS = {
@@ -94,7 +94,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(str(error), error.exit_code, debug)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else "standard output: " if _output_fails() else ""
-        return _fail(f"{where}{error.strerror or error}", 1, debug)
+        advice = "; free some space" if error.errno in DISK else ""
+        return _fail(f"{where}{error.strerror or error}{advice}", 1, debug)
     except Exception as error:
         message, code = _unexpected(error)
         return _fail(message, code, debug)

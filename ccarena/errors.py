@@ -6,7 +6,7 @@
 | code | meaning                                                            |
 |------|--------------------------------------------------------------------|
 | 0    | success                                                            |
-| 1    | it ran and failed                                                  |
+| 1    | it ran and failed, or the disk is full                             |
 | 2    | the command, the configuration or the scenario is wrong            |
 | 3    | an input file (trace, policy, checkpoint) cannot be used           |
 | 4    | this machine lacks something (a package, a native part, a right)   |
@@ -17,13 +17,16 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import itertools
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from ccarena.extras import how_to_add
 
 __all__ = [
+    "DISK",
     "INTERRUPTED",
     "ActionError",
     "CcarenaError",
@@ -39,6 +42,8 @@ __all__ = [
     "TraceError",
     "TrainingError",
     "WorkerError",
+    "WriteError",
+    "cannot_write",
     "did_you_mean",
     "excerpt",
     "several",
@@ -81,6 +86,10 @@ class TrainingError(CcarenaError):
 
 class WorkerError(CcarenaError):
     """A piece of work killed the process that ran it, or the cluster was lost."""
+
+
+class WriteError(CcarenaError):
+    """A disk that takes no more: it is full, a quota is used up, or it fails."""
 
 
 class TraceError(CcarenaError, ValueError):
@@ -126,6 +135,21 @@ class DownloadError(CcarenaError):
     """A file could not be fetched, or its checksum differs from the manifest's."""
 
     exit_code = 5
+
+
+DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Numbers of system errors that blame the disk, not the place that was named."""
+
+
+def cannot_write(
+    path: Path | str, error: OSError, advice: str = "give another folder or free space", what: str = ""
+) -> WriteError | ConfigError:
+    """Returns the error for a file or folder that cannot be written: a WriteError if the disk is to blame.
+
+    `advice`: what to do next; `what`: what was to be written, such as "the trace".
+    """
+    kind = WriteError if error.errno in DISK else ConfigError
+    return kind(f"{path}: cannot write{what and f' {what}'}: {error.strerror or error}; {advice}")
 
 
 MOST_PROBLEMS = 20

@@ -149,8 +149,12 @@ def carry_out(
     progress: Progress | None = None,
     resume: bool = False,
     command: str = "",
+    show: Callable[[Attacked], None] | None = None,
 ) -> Attacked:
-    """Carries out a plan in `folder`, or goes on with it there. Raises what `attack` does."""
+    """Carries out a plan in `folder`, or goes on with it there. Raises what `attack` does.
+
+    `show`: called with the result before it is written, so that a full disk loses no figures.
+    """
     plan.check()
     _check_workers(workers)
     check_runs(SIM, [entrant])
@@ -179,11 +183,14 @@ def carry_out(
             raise KeyboardInterrupt(
                 f"interrupted; {len(found)} counterexamples so far are in {folder}, not simplified; {again()}"
             ) from None
+        attacked = Attacked(entrant.label, found, len(tried))
+        if show is not None:
+            show(attacked)
         write_finds(folder, entrant, found)
         write_atomically(folder / CASES, _table(tried))
         page.write(folder / PAGE, entrant, found, tried, harms, [command] if command else [])
         journal.settle(sorted(journal.rows))
-    return Attacked(entrant.label, found, len(tried))
+    return attacked
 
 
 def read_plan(out: Path) -> Plan:

@@ -17,7 +17,7 @@ from ccarena.core.arguments import Unused
 from ccarena.core.outputs import folder
 from ccarena.core.programs import find
 from ccarena.core.terminal import again, command_line, print_table
-from ccarena.errors import ConfigError
+from ccarena.errors import CcarenaError, ConfigError
 from ccarena.eval.assess import page, questions
 from ccarena.eval.assess.assessment import Assessment, Plan, about, assess, expanded
 from ccarena.eval.reproduce import runner
@@ -87,6 +87,10 @@ def run(args: argparse.Namespace) -> int:
             with runner.progress(flat) as progress:
                 for entrant, of_entrant, place in zip(entrants, everything, folders, strict=True):
                     assessments.append(assess(entrant, plan, of_entrant, place, executor, progress))
+        except CcarenaError:  # a full disk loses no answers
+            if assessments:
+                _print(args, assessments, plan)
+            raise
         except KeyboardInterrupt:
             if assessments:
                 _show(args, assessments, plan)
@@ -113,10 +117,7 @@ def _folders(labels: Sequence[str], out: Path) -> list[Path]:
 
 def _show(args: argparse.Namespace, assessments: list[Assessment], plan: Plan) -> None:
     """Prints the answers, and then writes the files, which a full disk may refuse."""
-    if args.json:
-        print(json.dumps([about(each, plan) for each in assessments], indent=1, ensure_ascii=False), flush=True)
-    else:
-        _print(assessments, plan)
+    _print(args, assessments, plan)
     repeat = [command_line(args)]
     write_commands(args.out, repeat)
     drawn = page.write_page(args.out, assessments, plan, repeat)
@@ -126,7 +127,10 @@ def _show(args: argparse.Namespace, assessments: list[Assessment], plan: Plan) -
             print(f"  {path}")
 
 
-def _print(assessments: list[Assessment], plan: Plan) -> None:
+def _print(args: argparse.Namespace, assessments: list[Assessment], plan: Plan) -> None:
+    if args.json:
+        print(json.dumps([about(each, plan) for each in assessments], indent=1, ensure_ascii=False), flush=True)
+        return
     quick = "  QUICK: one seed and fewer cases, no basis for a conclusion" if plan.quick else ""
     for each in assessments:
         title = f"{each.entrant.label}: {page.counted(each.counts())}{quick}"

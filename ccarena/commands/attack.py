@@ -95,8 +95,9 @@ def _attack(args: argparse.Namespace) -> int:
     plan.check()
     remember(shlex.join(["ccarena", "attack", "--out", str(out), "--resume"]))
     with progress_bar(f"attacking {entrant.label}", "cases") as progress:
-        found = api.carry_out(plan, entrant, out, args.workers, progress, args.resume, command_line(args))
-    _show(args, found)
+        found = api.carry_out(
+            plan, entrant, out, args.workers, progress, args.resume, command_line(args), partial(_show, args)
+        )
     if args.write_docs is not None:
         published.merge(args.write_docs, plan, found)
     if not args.json:
@@ -131,7 +132,8 @@ def _show(args: argparse.Namespace, found: Any) -> None:
 
     if args.json:
         print(
-            json.dumps(plain({"entrant": found.entrant, "finds": [each.as_dict() for each in found.finds]}), indent=1)
+            json.dumps(plain({"entrant": found.entrant, "finds": [each.as_dict() for each in found.finds]}), indent=1),
+            flush=True,
         )
         return
     if not found.finds:

@@ -12,7 +12,7 @@ from ccarena.core.arguments import refuse
 from ccarena.core.files import check_writable
 from ccarena.core.outputs import folder
 from ccarena.core.terminal import visible
-from ccarena.errors import ConfigError, PolicyError
+from ccarena.errors import ConfigError, cannot_write
 from ccarena.policies import artifact
 from ccarena.scenarios.entrants import POLICY_HELP, find_policy
 
@@ -79,7 +79,7 @@ def _write_image(policy: str, folder: Path, name: str) -> list[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise PolicyError(f"{folder}: cannot write: {error.strerror}; choose another folder") from error
+        raise cannot_write(folder, error) from error
     write_atomically(manifest, json.dumps(policies.image(policy, image), indent=1) + "\n")
     return [image, manifest]
 

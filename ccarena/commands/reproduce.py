@@ -7,7 +7,7 @@ import datetime
 import json
 import os
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -154,13 +154,17 @@ def run(args: argparse.Namespace) -> int:
     try:
         for called, policies in combinations.items() if names else ():
             into = out / f"policies-{called}" if called else out
-            more, digests = _reproduce(names, into, args, policies, given)
-            failed += more
-            results += [index.Result(digest, folder, called) for digest, folder in digests]
+            keep = partial(_keep, results, called)
+            failed += _reproduce(names, into, args, policies, given, keep)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"interrupted; finished runs are kept in {out}; {again()}") from None
+    finally:  # a full disk loses no figures
+        if results:
+            _print(results, args.json)
     if results:
-        _show(results, out, args)
+        drawn = _write_index(results, out)
+        if not args.json:
+            print(f"  all suites: {drawn}")
     if args.write_docs is not None:
         _write_docs(args.write_docs, out)
     show_failures(failed)
@@ -168,9 +172,17 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _reproduce(
-    names: list[str], out: Path, args: argparse.Namespace, given: policy.Policies, traces: list[GivenTrace]
-) -> tuple[list[runner.Failure], list[tuple[dict[str, Any], Path]]]:
-    """Runs the suites with these policies. Returns the failed runs, and the results with their folders."""
+    names: list[str],
+    out: Path,
+    args: argparse.Namespace,
+    given: policy.Policies,
+    traces: list[GivenTrace],
+    keep: Callable[[dict[str, Any], Path], None],
+) -> list[runner.Failure]:
+    """Runs the suites with these policies. Returns the failed runs.
+
+    `keep`: called with each suite's result and folder before its files are written.
+    """
     loaded = [suite.load(name, args.backend, traces) for name in names]
     if program := BACKENDS[args.backend].program:
         find(program)
@@ -195,7 +207,6 @@ def _reproduce(
     jobs = BACKENDS[args.backend].at_once(args.jobs or os.cpu_count() or 1)
     executor = executors.of_options(args, Processes(jobs, runner.PRELOAD))
     failures: list[runner.Failure] = []
-    digests = []
     with runner.progress([run for of_suite in [*expanded, *wrong] for run in of_suite]) as progress:
         for one, of_suite, of_wrong in zip(loaded, expanded, wrong, strict=True):
             folder, policies = tables.folder_of(out, one.name, args.backend), trained[one.name]
@@ -237,13 +248,14 @@ def _reproduce(
                     about["missing"] = missing
                 if BACKENDS[args.backend].real_time:
                     about["machine"] = kernel.about(rows, args.backend)
-                digest = tables.write_suite(folder, one, judged, rows, about)
+                digest = tables.digest_of(one, judged, about)
+                keep(digest, folder)
+                tables.write_suite(folder, digest, rows)
                 write_commands(folder, [command_line(args)])
                 page.write_page(folder, one, judged, rows, digest, of_suite)
                 runs.write_scenarios(folder, of_suite)
                 journal.settle(run.key for run in [*of_suite, *runs.known(one, journal, policies)])
-            digests.append((digest, folder))
-    return failures, digests
+    return failures
 
 
 def _outcome(
@@ -295,24 +307,31 @@ def _rows_of_wrong(
     return rows
 
 
-def _show(results: list[index.Result], out: Path, args: argparse.Namespace) -> None:
-    """Prints the results, and writes the index of everything in the folder `out`."""
+def _keep(results: list[index.Result], policies: str, digest: dict[str, Any], folder: Path) -> None:
+    results.append(index.Result(digest, folder, policies))
+
+
+def _print(results: list[index.Result], as_json: bool) -> None:
+    """Prints the results, and those of their files that are written."""
     from ccarena.core.terminal import print_table
 
-    before = index.known(out, [*suite.shipped(), *dict.fromkeys(str(r.digest["suite"]) for r in results)], BACKENDS)
-    ran = {result.folder for result in results}
-    everything = [*(result for result in before if result.folder not in ran), *results]
-    drawn = index.write_index(out, sorted(everything, key=lambda result: str(result.digest["suite"])))
-    if args.json:
-        print(json.dumps([result.digest for result in results], indent=1, ensure_ascii=False))
+    if as_json:
+        print(json.dumps([result.digest for result in results], indent=1, ensure_ascii=False), flush=True)
         return
     for result in results:
-        files = [result.folder / "claims.md", result.folder / page.PAGE]
+        files = [file for name in ("claims.md", page.PAGE) if (file := result.folder / name).is_file()]
         tables.print_suite(result.digest, files, result.policies)
     for name, policies, rows in index.side_by_side(results):
         shown = [[row[0][0], *(f"{text}; {state}" for text, state in row[1:])] for row in rows]
         print_table(f"{name}: policies side by side", ["claim", *policies], shown, left=1 + len(policies))
-    print(f"  all suites: {drawn}")
+
+
+def _write_index(results: list[index.Result], out: Path) -> Path:
+    """Writes the index of everything in the folder `out`."""
+    before = index.known(out, [*suite.shipped(), *dict.fromkeys(str(r.digest["suite"]) for r in results)], BACKENDS)
+    ran = {result.folder for result in results}
+    everything = [*(result for result in before if result.folder not in ran), *results]
+    return index.write_index(out, sorted(everything, key=lambda result: str(result.digest["suite"])))
 
 
 def _refuse_in_vain(args: argparse.Namespace, loaded: list[suite.Loaded], given: policy.Policies) -> None:

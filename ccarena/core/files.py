@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from ccarena.errors import ConfigError
+from ccarena.errors import ConfigError, cannot_write
 
 __all__ = [
     "TEMPORARY",
@@ -41,7 +41,7 @@ _SCRATCH = re.compile(r"ccarena-(\d+)-\w+")
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Replaces `path` by text (in UTF-8) or bytes in one step, and makes its folder if needed.
 
-    Raises ConfigError if it cannot.
+    Raises WriteError if the disk is full, ConfigError if the place takes no file.
     """
     data = content.encode() if isinstance(content, str) else content
     try:
@@ -49,7 +49,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         with replacing(path, durable=False) as file:
             file.write(data)
     except OSError as error:
-        raise ConfigError(f"{path}: cannot write: {error.strerror}; give another folder or free space") from error
+        raise cannot_write(path, error) from error
 
 
 @contextmanager
@@ -134,7 +134,7 @@ def check_writable(folder: Path) -> None:
 
     Removes what killed processes left there.
 
-    Raises ConfigError if the folder cannot be made or written to.
+    Raises ConfigError if the folder cannot be made or written to, WriteError if its disk is full.
     """
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
@@ -143,9 +143,7 @@ def check_writable(folder: Path) -> None:
             pass
         remove_stale(folder)
     except OSError as error:
-        raise ConfigError(
-            f"{folder}: cannot write there: {error.strerror}; nothing was run: give another folder"
-        ) from error
+        raise cannot_write(folder, error, "nothing was run: give another folder", "there") from error
     finally:
         for made in missing:
             with suppress(OSError):

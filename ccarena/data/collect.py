@@ -30,7 +30,7 @@ from ccarena.core.reader import read_data
 from ccarena.core.seeds import check_seed
 from ccarena.core.terminal import Progress
 from ccarena.data.dataset import FORMAT, MANIFEST, VERSION, Dataset, _pyarrow
-from ccarena.errors import CcarenaError, ConfigError, ScenarioError
+from ccarena.errors import CcarenaError, ConfigError, ScenarioError, cannot_write
 from ccarena.executors import Executor, Threads
 from ccarena.policies.spec import Spec, spec_of
 from ccarena.scenarios.flows import enter
@@ -278,7 +278,7 @@ def _shard(trials: Any, plan: Mapping[str, Any], piece: _Piece, out: Path, spec:
         with replacing(path) as file:
             _pyarrow().write_table(table.replace_schema_metadata(about), file, compression="zstd")
     except OSError as error:
-        raise ConfigError(f"{path}: cannot write: {error.strerror}; free some space and repeat the command") from error
+        raise cannot_write(path, error, "free some space and repeat the command") from error
     return _about(path, piece, table.num_rows, len(tables))
 
 

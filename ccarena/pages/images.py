@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ccarena.core.files import replacing, scratch
-from ccarena.errors import ConfigError
+from ccarena.errors import ConfigError, cannot_write
 from ccarena.pages.blocks import Figure
 from ccarena.pages.browser import Browser
 from ccarena.pages.page import Page, Section, write
@@ -61,7 +61,7 @@ def save(path: Path, page: Page, figures: Sequence[Figure]) -> Path:
         with replacing(path) as file:
             file.write(data)
     except OSError as error:
-        raise ConfigError(f"{path}: cannot write: {error.strerror}; give another folder or free space") from error
+        raise cannot_write(path, error) from error
     return path
 
 

@@ -22,7 +22,7 @@ from matplotlib.patches import Ellipse
 from numpy.typing import NDArray
 
 from ccarena.core.files import replacing
-from ccarena.errors import ConfigError
+from ccarena.errors import cannot_write
 from ccarena.pages import charts
 from ccarena.pages.paper_files import CAPACITY, INKS, WIDTHS, Width, check_path
 
@@ -93,7 +93,7 @@ class PaperFigure(Figure):
             with replacing(path) as file:
                 file.write(data.getvalue())
         except OSError as error:
-            raise ConfigError(f"{path}: cannot write: {error.strerror}; give another folder or free space") from error
+            raise cannot_write(path, error) from error
         return self
 
     def _repr_png_(self) -> bytes:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ccarena.core.learned_schemes import shipped_policies
 from ccarena.core.reader import LARGEST_POLICY_BYTES, read_bytes
 from ccarena.core.terminal import visible
-from ccarena.errors import PolicyError
+from ccarena.errors import PolicyError, cannot_write
 from ccarena.policies import provenance, tensorfile
 from ccarena.policies.curve import Curve
 from ccarena.policies.curve import read as read_curve
@@ -160,14 +160,17 @@ class Artifact:
         return data
 
     def save(self, path: str | Path) -> None:
-        """Writes the file atomically. Raises PolicyError if a weight is not finite or the file cannot be written."""
+        """Writes the file atomically.
+
+        Raises PolicyError if a weight is not finite, ConfigError or WriteError if the file cannot be written.
+        """
         path = Path(path)
         try:
             tensorfile.write_bytes(path, self.encode())
         except PolicyError as error:
             raise PolicyError(f"{path}: {error}") from error
         except OSError as error:
-            raise PolicyError(f"{path}: cannot write the policy: {error.strerror}; choose another place") from error
+            raise cannot_write(path, error, what="the policy") from error
 
     @classmethod
     def load(cls, path: str | Path) -> Artifact:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ccarena.errors import ConfigError, PolicyError
+from ccarena.errors import ConfigError, cannot_write
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.integer import IntegerPolicy
 from ccarena.policies.recording import record
@@ -39,8 +39,8 @@ RECORDED = 4096
 def write(policy: Artifact, observations: NDArray[np.float32], folder: Path, name: str | None = None) -> list[Path]:
     """Writes the files into `folder` and returns them.
 
-    Raises PolicyError for a policy without an integer form or if a file cannot be written, ConfigError for a name that
-    is no C identifier. See `sources`.
+    Raises PolicyError for a policy without an integer form, ConfigError for a name that is no C identifier, and
+    ConfigError or WriteError if a file cannot be written. See `sources`.
     """
     files = []
     for file, text in sources(policy, observations, name).items():
@@ -49,7 +49,7 @@ def write(policy: Artifact, observations: NDArray[np.float32], folder: Path, nam
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, "utf-8")
         except OSError as error:
-            raise PolicyError(f"{path}: cannot write: {error.strerror}; choose another folder") from error
+            raise cannot_write(path, error) from error
         files.append(path)
     return files
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ccarena.core.files import replacing
-from ccarena.errors import MissingDependencyError, PolicyError
+from ccarena.errors import MissingDependencyError, PolicyError, cannot_write
 from ccarena.policies.artifact import Artifact
 from ccarena.policies.graph import OBSERVATION, Node
 
@@ -30,14 +30,14 @@ IR_VERSION = 10
 
 
 def export(artifact: Artifact, path: str | Path) -> None:
-    """Writes the ONNX model of `artifact`. Raises PolicyError if the file cannot be written."""
+    """Writes the ONNX model of `artifact`. Raises ConfigError or WriteError if the file cannot be written."""
     model = to_onnx(artifact)
     try:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         with replacing(Path(path)) as file:
             file.write(model.SerializeToString())
     except OSError as error:
-        raise PolicyError(f"{path}: cannot write the model: {error.strerror}; choose another place") from error
+        raise cannot_write(path, error, what="the model") from error
 
 
 def to_onnx(artifact: Artifact) -> Any:

@@ -8,7 +8,7 @@ import secrets
 from pathlib import Path
 
 from ccarena.core.reader import read_bytes
-from ccarena.errors import ConfigError
+from ccarena.errors import ConfigError, cannot_write
 
 __all__ = ["make", "read"]
 
@@ -23,7 +23,7 @@ def make(path: Path) -> None:
     except FileExistsError:
         return
     except OSError as error:
-        raise ConfigError(f"--token {path}: cannot write: {error.strerror}; give another file") from error
+        raise cannot_write(f"--token {path}", error, "give another file") from error
     with os.fdopen(handle, "w", encoding="ascii") as file:
         file.write(secrets.token_hex(32) + "\n")
 

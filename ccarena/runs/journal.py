@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ccarena.core.files import write_atomically
-from ccarena.errors import CcarenaError, ConfigError
+from ccarena.errors import ConfigError, cannot_write
 
 __all__ = ["FILE", "Journal"]
 
@@ -30,7 +30,7 @@ class Journal:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(folder / ".lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise ConfigError(f"{folder}: cannot write: {error.strerror}; give another folder with --out") from error
+            raise cannot_write(folder, error, "give another folder with --out") from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._file = os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_APPEND | os.O_CLOEXEC, 0o644)
@@ -38,7 +38,7 @@ class Journal:
             os.close(self._lock)
             if isinstance(error, BlockingIOError):
                 raise ConfigError(f"{folder}: another `{command}` writes here; wait, or give --out") from error
-            raise ConfigError(f"{self.path}: cannot write: {error.strerror}; give another folder with --out") from error
+            raise cannot_write(self.path, error, "give another folder with --out") from error
         self.rows: dict[str, dict[str, Any]] = {}
         self._read()
 
@@ -59,7 +59,7 @@ class Journal:
             os.truncate(self.path, whole)
 
     def append(self, row: Mapping[str, Any]) -> None:
-        """Adds a finished run. Raises CcarenaError if the disk is full; the file's content stays complete."""
+        """Adds a finished run. Raises WriteError if the disk is full; the file's content stays complete."""
         data = json.dumps(row, separators=(",", ":")).encode() + b"\n"
         end = os.fstat(self._file).st_size
         try:
@@ -67,10 +67,8 @@ class Journal:
                 data = data[os.write(self._file, data) :]
         except OSError as error:
             os.ftruncate(self._file, end)
-            raise CcarenaError(
-                f"{self.path}: cannot write: {error.strerror}; the {len(self.rows)} finished runs are kept: free some "
-                "space, then repeat the command, which goes on from there"
-            ) from error
+            kept = f"the {len(self.rows)} finished runs are kept: free some space, then repeat the command"
+            raise cannot_write(self.path, error, f"{kept}, which goes on from there") from error
         self.rows[str(row["key"])] = dict(row)
 
     def settle(self, keys: Iterable[str]) -> None:

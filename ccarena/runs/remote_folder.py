@@ -29,7 +29,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ccarena.core.files import TEMPORARY, replacing
-from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError, TrainingError
+from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError, TrainingError, cannot_write
 
 __all__ = ["RUN", "Kind", "RemoteFolder", "is_url", "opened", "remote_at", "remote_of", "shown"]
 
@@ -451,9 +451,7 @@ def _own_copy(url: str, kind: Kind) -> Iterator[RemoteFolder]:
                 held[place] = free
             number += 1
     except OSError as error:
-        raise ConfigError(
-            f"{cache}: cannot write: {error.strerror}; set XDG_CACHE_HOME to a folder of yours"
-        ) from error
+        raise cannot_write(cache, error, "set XDG_CACHE_HOME to a folder of yours") from error
     try:
         folders = [RemoteFolder(url, place, kind) for place in held]
         chosen = next((folder for folder in folders if folder.ahead()), folders[0])

@@ -11,7 +11,7 @@ import numpy as np
 
 from ccarena.core.columns import Coded, gathered
 from ccarena.core.files import replacing
-from ccarena.errors import ConfigError, MissingDependencyError
+from ccarena.errors import ConfigError, MissingDependencyError, cannot_write
 from ccarena.scenarios.one_run import Run
 
 __all__ = ["FATES", "packets", "parts", "transmissions", "write_parquet"]
@@ -95,7 +95,7 @@ def write_parquet(runs: Sequence[Run], path: str | os.PathLike[str]) -> Path:
                 raise ConfigError("no packets to write: there are no runs")
             writer.close()
     except OSError as error:
-        raise ConfigError(f"{target}: cannot write: {error.strerror}; give another folder or free space") from error
+        raise cannot_write(target, error) from error
     return target
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ccarena.core.files import replacing
-from ccarena.errors import ConfigError
+from ccarena.errors import ConfigError, cannot_write
 from ccarena.scenarios.backends import SIM
 from ccarena.scenarios.one_run import Run
 from ccarena.scenarios.packets import transmissions
@@ -119,7 +119,7 @@ def write(run: Run, path: str | os.PathLike[str]) -> Path:
                 chosen = order[start : start + PER_WRITE]
                 file.write(_records(groups, of_group[chosen], row[chosen]))
     except OSError as error:
-        raise ConfigError(f"{target}: cannot write: {error.strerror}; give another folder or free space") from error
+        raise cannot_write(target, error) from error
     return target
 
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from ccarena import _core
 from ccarena.core.files import digest
 from ccarena.core.reader import LARGEST_TRACE_BYTES, read_bytes
-from ccarena.errors import MissingDependencyError, TraceError
+from ccarena.errors import MissingDependencyError, TraceError, cannot_write
 from ccarena.traces import files
 
 __all__ = ["VALUES", "Conditions", "complete", "csv_file", "is_conditions", "load", "write"]
@@ -117,7 +117,7 @@ def write(path: str | os.PathLike[str], time_ms: ArrayLike, **values: ArrayLike)
         finally:
             part.unlink(missing_ok=True)
     except OSError as error:
-        raise TraceError(f"{path}: cannot write the conditions trace: {error.strerror}") from error
+        raise cannot_write(path, error, what="the conditions trace") from error
     return path
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ccarena.core.reader import LARGEST_TRACE_BYTES, read_bytes
-from ccarena.errors import TraceError, did_you_mean
+from ccarena.errors import TraceError, cannot_write, did_you_mean
 
 __all__ = [
     "available",
@@ -162,7 +162,8 @@ def save(path: str | os.PathLike[str], times_ms: ArrayLike) -> Path:
     """Writes a trace, whole or not at all; makes the folder if needed.
 
     Raises:
-        TraceError: `times_ms` is not a trace, or the file cannot be written.
+        TraceError: `times_ms` is not a trace.
+        ConfigError, WriteError: the file cannot be written.
     """
     path = Path(path)
     write(path, [check(times_ms, str(path))])
@@ -172,7 +173,8 @@ def save(path: str | os.PathLike[str], times_ms: ArrayLike) -> Path:
 def write(path: Path, parts: Iterable[NDArray[np.uint32]]) -> None:
     """Writes the chunks of a trace one after the other; the file is there when the last one is written.
 
-    SIGTERM ends the process as Ctrl-C does, so that nothing is left behind. Raises TraceError if it cannot be written.
+    SIGTERM ends the process as Ctrl-C does, so that nothing is left behind. Raises ConfigError or WriteError
+    if it cannot be written.
     """
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
@@ -188,7 +190,7 @@ def write(path: Path, parts: Iterable[NDArray[np.uint32]]) -> None:
                 part.unlink(missing_ok=True)
                 raise
     except OSError as error:
-        raise TraceError(f"{path}: cannot write the trace: {error.strerror}") from error
+        raise cannot_write(path, error, what="the trace") from error
 
 
 def _text(times: NDArray[np.uint32]) -> bytes:

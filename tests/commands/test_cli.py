@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 import yaml
 
 from ccarena import __version__, cli
+from ccarena.attacks.api import PLAN
 from ccarena.configs import TrainConfig, load_config, save_config
+from ccarena.core import files
 from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError
 from ccarena.extras import how_to_add
 from ccarena.runs.run_folder import free_folder, newest_run
@@ -214,7 +218,11 @@ def test_help_of_train_has_the_values_in_force(
         (ConfigError("a: b"), 2, "error: a: b\n"),
         (MissingDependencyError.for_extra("ray", "ray", "executor ray"), 4, how_to_add("ray")),
         (KeyboardInterrupt(), 130, "error: interrupted; run it again with: ccarena doctor\n"),
-        (OSError(28, "No space left on device", "runs/x"), 1, "error: runs/x: No space left on device\n"),
+        (
+            OSError(28, "No space left on device", "runs/x"),
+            1,
+            "error: runs/x: No space left on device; free some space\n",
+        ),
         (
             ModuleNotFoundError("no", name="ccarena._core"),
             4,
@@ -265,7 +273,7 @@ def test_a_closed_pipe_is_no_error() -> None:
     ("shell", "says"),
     [
         (">&-", "error: standard output is closed; send it to a file or to /dev/null\n"),
-        (">/dev/full", "error: standard output: No space left on device\n"),
+        (">/dev/full", "error: standard output: No space left on device; free some space\n"),
     ],
 )
 @pytest.mark.linux
@@ -304,6 +312,7 @@ def test_what_cannot_be_read_or_written_is_refused_before_any_work(
         "eval --scenario one.yaml --out OUT",
         "compete cubic --link 12mbps,20ms,1bdp --duration-s 1 --stagger-s 0.1 --seeds 1 --out OUT",
         "eval cubic --link-sets constant --duration-s 1 --seeds 1 --out OUT",
+        "attack fixed --harm idle_link --candidates 2 --seeds 1 --workers 1 --out OUT",
     ],
 )
 def test_a_full_disk_loses_no_figures(
@@ -314,15 +323,19 @@ def test_a_full_disk_loses_no_figures(
     )
     monkeypatch.chdir(tmp_path)
 
-    def full(*_args: object, **_kwargs: object) -> None:
+    room = files.replacing
+
+    def full(path: Path, durable: bool = True) -> AbstractContextManager[BinaryIO]:
+        if path.name == PLAN:  # written before anything is earned
+            return room(path, durable)
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("ccarena.core.files.replacing", full)
-    for more in ("", " --json"):
-        assert cli.main(f"{words}{more}".split()) == 2
+    for number, more in enumerate(("", " --json")):
+        assert cli.main(f"{words}{number}{more}".split()) == 1
         out, err = capsys.readouterr()
-        assert "cannot write: No space left on device" in err
-        assert "utilisation" in out.lower() or "share" in out.lower()
+        assert "cannot write: No space left on device; give another folder or free space" in err
+        assert any(word in out.lower() for word in ("utilisation", "share", "finds", "counterexample"))
 
 
 def test_print_config_goes_round(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ import pytest
 from ccarena.agents import checkpoint
 from ccarena.agents.runs import locked
 from ccarena.core.files import check_writable, remove_stale, replacing, scratch, write_atomically
-from ccarena.errors import ConfigError
+from ccarena.errors import WriteError
 
 WRITES = "from ccarena.core.files import replacing\nwith replacing(path) as file:\n    file.write(b'new')\n    {}"
 SAVES = (
@@ -121,6 +121,6 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkey
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(ConfigError, match=r"rows\.csv: cannot write: No space left on device; give another folder or"):
+    with pytest.raises(WriteError, match=r"rows\.csv: cannot write: No space left on device; give another folder or"):
         write_atomically(path, "new")
     assert path.read_text() == "old" and hidden(tmp_path) == []

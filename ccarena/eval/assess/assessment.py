@@ -110,7 +110,8 @@ def assess(
             judged = [checks.judge(claim, rows, partial=plan.quick) for claim in question.claims]
             failures += failed
             said = [f"{failure.run.title}: {failure.reason}" for failure in failed]
-            tables.write_suite(place, question, judged, rows, _about(plan, of_question, rows, said))
+            digest = tables.digest_of(question, judged, _about(plan, of_question, rows, said))
+            tables.write_suite(place, digest, rows)
             runs.write_scenarios(place, of_question)
             journal.settle([run.key for run in of_question])
         answers.append(Answer(question, [_criterion(each) for each in judged], rows, said))

@@ -31,7 +31,7 @@ def write_page(
     digest: Mapping[str, Any],
     expanded: Sequence[Run] = (),
 ) -> Path:
-    """Writes the page for the result of `tables.write_suite` (`digest`) to `folder`, and returns its path.
+    """Writes the page for the result of `tables.digest_of` (`digest`) to `folder`, and returns its path.
 
     A reader can repeat the simulated runs among `expanded`.
     """

@@ -23,6 +23,7 @@ __all__ = [
     "cell",
     "claims_markdown",
     "command_of",
+    "digest_of",
     "folder_of",
     "name_of",
     "print_suite",
@@ -47,14 +48,8 @@ def folder_of(out: Path, name: str, backend: str = SIM) -> Path:
     return out / name if backend == SIM else out / name / backend
 
 
-def write_suite(
-    folder: Path,
-    loaded: Loaded,
-    judged: Sequence[Judged],
-    rows: Sequence[Mapping[str, Any]],
-    about: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Writes claims.json, claims.md and rows.csv; returns the content of claims.json.
+def digest_of(loaded: Loaded, judged: Sequence[Judged], about: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the content of a suite's claims.json.
 
     `about`: `quick`, `seeds`, `runs`, `failed` (a list of texts), `software`, `policies` (their provenance), `missing`
     (recorded traces that others replaced), and in real time `machine` (`kernel.about`).
@@ -69,11 +64,14 @@ def write_suite(
         **about,
         "claims": [_entry(claim) for claim in judged],
     }
-    digest = plain(digest)
+    return dict(plain(digest))
+
+
+def write_suite(folder: Path, digest: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Writes claims.json (`digest`, of `digest_of`), claims.md and rows.csv."""
     write_atomically(folder / CLAIMS, json.dumps(digest, indent=1, ensure_ascii=False) + "\n")
     write_atomically(folder / "claims.md", claims_markdown(digest))
     write_atomically(folder / "rows.csv", _csv(rows))
-    return digest
 
 
 def _entry(claim: Judged) -> dict[str, Any]:

@@ -176,7 +176,8 @@ def test_results_stand_beside_those_of_the_simulator(
         "policies": [],
         "machine": kernel.about(rows, KERNEL),
     }
-    digest = tables.write_suite(tables.folder_of(out, "own/mine", KERNEL), loaded, judged, rows, about)
+    digest = tables.digest_of(loaded, judged, about)
+    tables.write_suite(tables.folder_of(out, "own/mine", KERNEL), digest, rows)
     text = tables.claims_markdown(digest)
     assert text.startswith("# own/mine on kernel TCP: Two schemes") and "- half as fast" in text
     assert "links were at most 0.50 ms late (p99 of a run). 1 run was more than 1 ms late" in text
@@ -206,7 +207,8 @@ def test_results_over_quic_have_a_column_and_a_section(
     machine = kernel.about(rows, "quic")
     about = {"quick": False, "seeds": 2, "runs": 2, "failed": [], "software": "1", "machine": machine}
     folder = tables.folder_of(tmp_path, "own/mine", "quic")
-    digest = tables.write_suite(folder, loaded, judged, rows, about)
+    digest = tables.digest_of(loaded, judged, about)
+    tables.write_suite(folder, digest, rows)
     assert "QUIC, emulated link" in page.write_page(folder, loaded, judged, rows, digest).read_text("utf-8")
     summary, of_suite = written(tmp_path, tmp_path)
     assert "| state of a claim | over QUIC | meaning |" in summary

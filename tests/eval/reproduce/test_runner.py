@@ -251,6 +251,20 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert list(journal.rows) == ["a"]
 
 
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_a_disk_that_is_full_after_the_runs_loses_no_claims(
+    more: list[str], write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("ccarena.core.files.replacing", full)
+    assert cli.main(["reproduce", str(write()), "--out", str(tmp_path / "out"), "--jobs", "1", *more]) == 1
+    out, err = capsys.readouterr()
+    assert "The link is busy" in out and "claims.json: cannot write: No space left on device; give another" in err
+    assert "claims.md" not in out
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
