@@ -303,9 +303,9 @@ $(BIN)/python: | can-build
 	  echo "error: $(PYTHON) cannot create virtual environments: apt install python3-venv" >&2; exit 1; }; \
 	  $(BIN)/python -m pip install --quiet uv; fi
 
-# The build is silent: a line every 20 s says how far it is. What sleeps holds no pipe of the caller's open.
-SAY_THAT_IT_BUILDS = (while sleep 20 >/dev/null 2>&1; do \
-  echo "  still building: $$(ls target/extension/.fingerprint 2>/dev/null | wc -l) crates begun"; done) & \
+# The build is silent: a line every 20 s says that it goes on. What sleeps holds no pipe of the caller's open.
+SAY_THAT_IT_BUILDS = (began=$$(date +%s); while sleep 20 >/dev/null 2>&1; do \
+  echo "  still building after $$(($$(date +%s) - began)) s"; done) & \
   saying=$$!; trap 'kill $$saying' EXIT
 
 # Built with the environment's Python, not an isolated one, so that cargo finds its work already done.

@@ -184,6 +184,16 @@ def test_a_wheel_adds_an_extra_from_its_file(monkeypatch: pytest.MonkeyPatch, tm
     assert extras.how_to_add("train") == f'pip install "{wheel}[train]"'
 
 
+def test_a_long_build_says_how_long_it_has_taken() -> None:
+    """Whatever an old target folder holds."""
+    recipe = re.search(r"^SAY_THAT_IT_BUILDS = (.*?[^\\])$", MAKEFILE, re.DOTALL | re.MULTILINE)
+    assert recipe is not None
+    script = recipe[1].replace("\\\n", " ").replace("$$", "$").replace("sleep 20", "sleep 0.7")
+    done = subprocess.run(["sh", "-c", f"{script}; sleep 2.5"], capture_output=True, text=True, check=True)
+    seconds = [int(text) for text in re.findall(r"^  still building after (\d+) s$", done.stdout, re.MULTILINE)]
+    assert seconds == sorted(seconds) and seconds[-1] > seconds[0] and not done.stderr
+
+
 def test_the_sources_are_packed_whole(tmp_path: Path) -> None:
     words = ["git", "ls-files", "-z", "ccarena*", "crates", ".cargo", "Cargo.*", "pyproject.toml", "setup.py"]
     tracked = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
