@@ -114,6 +114,16 @@ def test_no_measured_figure_is_typed_by_hand(page: Path) -> None:
     )
 
 
+SPEED = re.compile(r"#.*\b(?:minutes?|hours?|cores?)\b|# seconds?:")
+
+
+def test_no_comment_of_a_configuration_or_of_the_first_page_says_how_long_a_machine_takes() -> None:
+    files = [ROOT / "README.md", *sorted((ROOT / "ccarena" / "configs").glob("*.yaml"))]
+    found = [f"{file.name}: {line}" for file in files for line in file.read_text("utf-8").splitlines()]
+    assert [line for line in found if SPEED.search(line)] == []
+    assert SPEED.search("# some sentence; about a minute on 2 cores") and SPEED.search("x   # seconds: who gets what")
+
+
 def test_measured_figures_are_recognised() -> None:
     typed = (
         "gains 3 % [1.2, 4.0]; +0.7 %; 2 % less; 1.3 × CUBIC's; 2 times as fast; 34 M packets/s; 0.97 | 0.037 | 1.00"
