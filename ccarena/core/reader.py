@@ -7,6 +7,7 @@ key, `010`, `1:30`, a tag), and says where it is.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -120,15 +121,25 @@ def parse_yaml(text: str | bytes, origin: str) -> Any:
     reason.
     """
     try:
-        return _Yaml(_decoded(text, origin, "YAML")).document()
+        text = _decoded(text, origin, "YAML")
+        return _Yaml(text).document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = ""
         if mark is not None and not origin.startswith(COMMAND_LINE):
             place = f", line {mark.line + 1}, column {mark.column + 1}"
-        raise ConfigError(f"{origin}{place}: not valid YAML: {error.problem or error.context}") from error
+        why = error.problem or error.context
+        if mark is not None and isinstance(text, str) and _indented_by_tab(text, mark.line):
+            why = "a tab indents the line; indent with spaces"
+        raise ConfigError(f"{origin}{place}: not valid YAML: {why}") from error
     except yaml.reader.ReaderError as error:  # what stands for no character, or for none of YAML's
         raise ConfigError(f"{origin}: not a YAML text file: {str(error).splitlines()[0]}") from error
+
+
+def _indented_by_tab(text: str, number: int) -> bool:
+    """Returns whether the line with this number, from 0, begins with white space that holds a tab."""
+    line = next(itertools.islice(text.split("\n"), number, None), "")
+    return "\t" in line[: len(line) - len(line.lstrip())]
 
 
 def _decoded(text: str | bytes, origin: str, kind: str) -> str:

@@ -240,7 +240,7 @@ def _seeds(seeds: int | Iterable[int] | None, own: int) -> list[int]:
         return [own]
     if isinstance(seeds, int):
         if not 1 <= seeds <= MOST_RUNS:
-            raise ConfigError(f"seeds = {seeds}: expected the number of seeds, at least 1, or a list of seeds")
+            raise ConfigError(f"seeds = {seeds}: expected the number of seeds, 1 to {MOST_RUNS:,}, or a list of seeds")
         return [own + k for k in range(seeds)]
     listed = list(seeds)
     if not listed or len(set(listed)) < len(listed) or not all(isinstance(s, int) and s >= 0 for s in listed):

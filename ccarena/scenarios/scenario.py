@@ -16,7 +16,7 @@ from ccarena.configs.spec_files import digest_of, is_file, read_spec
 from ccarena.controllers.classes import is_class
 from ccarena.controllers.modules import is_module
 from ccarena.core.reader import read_data
-from ccarena.errors import ConfigError, ScenarioError
+from ccarena.errors import ConfigError, ScenarioError, did_you_mean
 from ccarena.scenarios.entrant_files import is_entrant_file
 from ccarena.traces import conditions
 
@@ -37,7 +37,9 @@ def read_file(path: Path) -> dict[str, Any]:
     try:
         document = read_data(path)
     except OSError as error:
-        raise ScenarioError(f"{path}: cannot read the scenario: {error.strerror}") from error
+        beside = (file.name for file in path.parent.glob("*.y*ml")) if isinstance(error, FileNotFoundError) else ()
+        near = did_you_mean(path.name, beside) or "; expected a scenario in YAML (docs/scenario.md)"
+        raise ScenarioError(f"{path}: cannot read the scenario: {error.strerror}{near}") from error
     except ConfigError as error:
         raise ScenarioError(str(error)) from error
     if not isinstance(document, dict):

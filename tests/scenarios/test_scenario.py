@@ -19,6 +19,7 @@ from ccarena.scenarios.scenario import read_scenario
     ("text", "message"),
     [
         (b"links: [", r"one\.yaml, line \d, column \d: not valid YAML"),
+        (b"links:\n\t- a: 1\n", r"one\.yaml, line 2, column 1: not valid YAML: a tab indents the line; indent with spaces"),
         (b"", r"found nothing"),
         (b"- 1\n", r"found list"),
         (b"\xff\xfe\x00", r"line 1: not a text file"),
@@ -29,8 +30,10 @@ def test_a_broken_scenario_is_refused(tmp_path: Path, text: bytes, message: str)
     path.write_bytes(text)
     with pytest.raises(ScenarioError, match=message):
         read_scenario(path)
-    with pytest.raises(ScenarioError, match="cannot read"):
-        read_scenario(tmp_path / "absent.yaml")
+    with pytest.raises(ScenarioError, match=r'cannot read the scenario: No such file .*; did you mean "one\.yaml"\?'):
+        read_scenario(tmp_path / "on.yaml")
+    with pytest.raises(ScenarioError, match=r"No such file .*; expected a scenario in YAML \(docs/scenario\.md\)"):
+        read_scenario(tmp_path / "nowhere" / "absent.yaml")
 
 
 @pytest.mark.parametrize("name", ["hyvar", "hyvar-packets"])
