@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ccarena.configs import load_config
-from ccarena.errors import PolicyError
+from ccarena.errors import PolicyError, WriteError
 from ccarena.policies import tensorfile
 from ccarena.policies.artifact import CHECKSUM, Artifact, count_test, load
 from ccarena.policies.export import to_graph
@@ -211,7 +211,7 @@ def test_disk_full_keeps_the_old_file(artifact: Artifact, saved: Path, monkeypat
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(PolicyError, match="No space left"):
+    with pytest.raises(WriteError, match="No space left"):
         replace(artifact, seed=8).save(saved)
     assert saved.read_bytes() == before
     assert [path.name for path in saved.parent.iterdir()] == [saved.name]

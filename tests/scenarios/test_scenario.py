@@ -19,7 +19,10 @@ from ccarena.scenarios.scenario import read_scenario
     ("text", "message"),
     [
         (b"links: [", r"one\.yaml, line \d, column \d: not valid YAML"),
-        (b"links:\n\t- a: 1\n", r"one\.yaml, line 2, column 1: not valid YAML: a tab indents the line; indent with spaces"),
+        (
+            b"links:\n\t- a: 1\n",
+            r"one\.yaml, line 2, column 1: not valid YAML: a tab indents the line; indent with spaces",
+        ),
         (b"", r"found nothing"),
         (b"- 1\n", r"found list"),
         (b"\xff\xfe\x00", r"line 1: not a text file"),
