@@ -37,7 +37,8 @@ def read_file(path: Path) -> dict[str, Any]:
     try:
         document = read_data(path)
     except OSError as error:
-        beside = (file.name for file in path.parent.glob("*.y*ml")) if isinstance(error, FileNotFoundError) else ()
+        missing = isinstance(error, FileNotFoundError)
+        beside = [file.name for file in path.parent.glob("*.y*ml")] if missing else []
         near = did_you_mean(path.name, beside) or "; expected a scenario in YAML (docs/scenario.md)"
         raise ScenarioError(f"{path}: cannot read the scenario: {error.strerror}{near}") from error
     except ConfigError as error:
