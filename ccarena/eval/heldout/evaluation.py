@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +86,8 @@ class Evaluation:
         def named(value: str) -> str:
             return os.path.join(os.curdir, os.path.relpath(value, path.parent)) if os.path.isabs(value) else value
 
-        whole = {**asdict(self), "entrants": _each_text(self.entrants, named)}
-        write_atomically(path, json.dumps(plain(whole), indent=1) + "\n")
+        whole = {**vars(self), "entrants": _each_text(self.entrants, named)}
+        write_atomically(path, json.dumps(plain(whole)) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Evaluation:

@@ -268,4 +268,6 @@ def _half(figure: str, rows: Sequence[Mapping[str, Any]]) -> float:
 def mean_of(rows: Sequence[Mapping[str, Any]], figure: str) -> float:
     """Returns the mean over the rows that have the figure, NaN if none has."""
     values = [row[figure] for row in rows if row.get(figure) is not None]
+    if len(values) == 1:  # of most seeds
+        return float(values[0])
     return float(np.mean(values)) if values else math.nan

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from ccarena.eval.heldout import evaluate as evaluation
 from ccarena.eval.heldout import links
 from ccarena.eval.heldout.evaluate import evaluate
 from ccarena.eval.heldout.evaluation import BEST_WINDOW, ORACLE, Evaluation
-from ccarena.scenarios.entrants import of_file, parse
+from ccarena.eval.heldout.link import PACKET_BYTES, scenario
+from ccarena.eval.measure import table
+from ccarena.scenarios import one_run
+from ccarena.scenarios.entrants import Entrant, of_file, parse
+from ccarena.scenarios.one_run import Run
 
 ACCT = "acct"
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: evaluation on it not tested (run make)")
@@ -57,3 +63,29 @@ def test_a_continuous_action_is_counted_to_the_nearest_value() -> None:
     assert (result.meta["action_values"][0], result.meta["action_values"][-1]) == (-2.0, 2.0)
     (row,) = result.of("slides", "hyvar")
     assert counts.sum() == row["decisions"] - 1, "the last one is in force in no interval"
+
+
+@pytest.mark.parametrize(("rate_mbps", "delay_ms", "leaves_out"), [(24.0, 20.0, True), (5.0, 5.0, False)])
+def test_the_best_window_is_the_best_of_all(
+    rate_mbps: float, delay_ms: float, leaves_out: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = {"type": "constant", "rate_mbps": rate_mbps}
+    link = links.Link("constant", "one", 0, 3.0, delay_ms, 80, service, "constant")
+    reached: dict[int, float] = {}
+
+    def perform(document: dict[str, Any], backend: str) -> Run:
+        run = one_run.perform(document, backend)
+        figures = table.row(run.measured().flows[0], ["throughput_mbps", "signal_delay_p95_ms"])
+        window = document["flows"][0]["params"]["window"]
+        reached[window] = figures["throughput_mbps"] / (figures["signal_delay_p95_ms"] + delay_ms)
+        return run
+
+    monkeypatch.setattr(evaluation, "perform", perform)
+    window, _ = evaluation.best_window(link, np.array([rate_mbps]))
+    ran, bdp = set(reached), rate_mbps * 2 * delay_ms * 125 / PACKET_BYTES
+    every = sorted({max(2, round(share * bdp)) for share in evaluation.WINDOWS_BDP})
+    assert (every[0] not in ran) == leaves_out and len(ran) < len(every)
+    for each in set(every) - ran:
+        entrant = Entrant("fixed", {"scheme": "fixed", "params": {"window": each}})
+        perform(scenario(link, entrant), "sim")
+    assert window == max(every, key=lambda each: reached[each])
