@@ -40,6 +40,10 @@ class A3C:
         config = cast(A3CConfig, context.config.algorithm)
         self._context, self._config = context, config
         self._learner = Learner(context, config)
+        if context.config.executor == "ray":
+            from ccarena.agents.ray import wait_for_gpu
+
+            wait_for_gpu(context.config)  # before anything is written
         self._executor: Executor | None = None
         self._generation = 0
 

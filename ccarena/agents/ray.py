@@ -19,6 +19,9 @@ from ccarena.agents.a3c import Differentiator, Learner, Rollout, Update, Worker
 from ccarena.agents.algorithm import Context
 from ccarena.agents.collecting import seeds
 from ccarena.agents.ray_actors import Crew, Lost
+from ccarena.agents.ray_start import wait_for_machines
+from ccarena.agents.runs import check_gpu
+from ccarena.configs import TrainConfig
 from ccarena.configs.schema import A3CConfig
 from ccarena.executors.ray import connect, module
 from ccarena.executors.shipping import Parcel
@@ -37,6 +40,7 @@ class RemoteWorker:
         import torch
 
         torch.set_num_threads(1)
+        check_gpu(device)
         context = shipped.open()
         self._worker = Worker(context.make_envs(rows, 1), context, config, env_seed, sampling_seed, device)
 
@@ -47,6 +51,16 @@ class RemoteWorker:
     def rollout(self, weights: NDArray[np.float32], entropy_weight: float) -> Rollout:
         """Returns a rollout with `weights`, for the learner to differentiate."""
         return self._worker.collect(weights)
+
+
+def wait_for_gpu(config: TrainConfig) -> None:
+    """Waits for the GPU that the workers share, if they learn on one and this process is connected to a cluster.
+
+    Raises ConfigError as `wait_for_machines` does.
+    """
+    if config.device != "cpu" and config.learns_in is not None and module().is_initialized():
+        each = f"the workers, which learn on device = {config.device},"
+        wait_for_machines(config, {"GPUs": 1}, each, {"GPUs": "set device to cpu"})
 
 
 @dataclass(frozen=True)
@@ -74,6 +88,7 @@ class RayExecutor:
         settings = context.config.ray
         ray = self._ray = module("executor = ray")
         self._started_ray = connect(settings.address)
+        wait_for_gpu(context.config)
         self._learner, self._config, self._shipped = learner, config, Parcel(context)
         self._whole = settings.exchange == "rollouts"
         device = "cpu" if self._whole else context.config.device

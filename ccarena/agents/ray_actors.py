@@ -10,7 +10,7 @@ from typing import Any
 
 from ccarena.core.terminal import again
 from ccarena.errors import TrainingError
-from ccarena.executors.ray import first_line, module
+from ccarena.executors.ray import first_line, last_line, module
 
 __all__ = ["Crew", "Lost"]
 
@@ -63,7 +63,7 @@ class Crew:
             errors.LocalRayletDiedError,
         ) as error:
             if getattr(error, "actor_init_failed", False):
-                raise TrainingError(f"worker {index} cannot start: {_cause(error)}") from error
+                raise TrainingError(f"worker {index} cannot start: {last_line(error)}") from error
             self._replace(index, error)
             raise Lost from error
         except errors.RayError as error:
@@ -132,8 +132,3 @@ class Crew:
         for actor in self.actors:
             with contextlib.suppress(self._ray.exceptions.RayError, ValueError):
                 self._ray.kill(actor)
-
-
-def _cause(error: BaseException) -> str:
-    """Returns the last line of Ray's message, which is the error itself."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[-1]

@@ -7,15 +7,23 @@ workers import it while this process checks the configuration and builds the alg
 from __future__ import annotations
 
 import importlib
+import logging
+import os
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from operator import attrgetter
 
 from ccarena.configs import TrainConfig
+from ccarena.errors import ConfigError
 from ccarena.executors.ray import connect, module
 
-__all__ = ["on_its_cluster"]
+__all__ = ["on_its_cluster", "wait_for_machines"]
+
+log = logging.getLogger(__name__)
+
+_RESOURCES = {"cores": "CPU", "GPUs": "GPU"}
 
 
 @contextmanager
@@ -38,6 +46,34 @@ def on_its_cluster(config: TrainConfig, meanwhile: str) -> Iterator[None]:
     finally:
         if started:
             module().shutdown()
+
+
+def wait_for_machines(config: TrainConfig, needed: Mapping[str, int], each: str, less: Mapping[str, str]) -> None:
+    """Waits until the cluster has the `needed` cores and GPUs, which the settings `each` ask for.
+
+    Raises ConfigError if it has not: at once where no machine can join, else after `ray.patience_s`. `less` says how to
+    need less of each.
+    """
+    alone = not (config.ray.address or os.environ.get("RAY_ADDRESS"))
+    began_s, said = time.monotonic(), False
+    while True:
+        has = module().cluster_resources()
+        there = {name: int(has.get(_RESOURCES[name], 0)) for name in needed}
+        lacking = [name for name in needed if there[name] < needed[name]]
+        if not lacking:
+            return
+        lack = "; ".join(f"{each} need {needed[name]} {name}, and the cluster has {there[name]}" for name in lacking)
+        lower = less[lacking[-1]]
+        if alone:
+            raise ConfigError(f"{lack}; {lower}, or name a larger cluster (--ray-address)")
+        if time.monotonic() - began_s > config.ray.patience_s:
+            raise ConfigError(f"{lack}; {lower}, or add a machine (`ray start --address ...`)")
+        if not said:
+            log.warning(
+                "%s; waiting for a machine (`ray start --address ...`), %.0f s at most", lack, config.ray.patience_s
+            )
+            said = True
+        time.sleep(min(1.0, config.ray.patience_s))
 
 
 def _warm(config: TrainConfig) -> None:

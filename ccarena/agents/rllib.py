@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import os
-import time
 from typing import Any, cast
 
 import gymnasium as gym
@@ -20,9 +18,10 @@ from torch import nn
 
 from ccarena.agents.actor_critic import Actor, ActorCritic
 from ccarena.agents.algorithm import Arrays, Context, Run, Stats
+from ccarena.agents.ray_start import wait_for_machines
 from ccarena.configs.learning import RllibConfig
 from ccarena.errors import ConfigError, MissingDependencyError, TrainingError, did_you_mean
-from ccarena.executors.ray import connect, module
+from ccarena.executors.ray import connect, last_line, module
 from ccarena.executors.shipping import Parcel
 
 try:
@@ -44,8 +43,6 @@ from ccarena.agents.rllib_replay import ArrayReplay, take_arrays
 from ccarena.agents.rllib_runner import GENERATION, STATS, Runner
 
 __all__ = ["Rllib"]
-
-log = logging.getLogger(__name__)
 
 # RLlib greets every algorithm with several lines about versions of itself.
 for _name in ("ray.rllib", "ray.tune", "ray._common", "ray.train"):
@@ -181,7 +178,7 @@ class Rllib:
             self._started_ray = connect("local" if config.executor == "local" else config.ray.address)
             if config.executor == "ray":
                 self._wait_for_machines()
-            trainer: Any = self._trainer_config().build_algo()
+            trainer: Any = self._built()
             self._trainer = trainer
             if self._replays_arrays:  # RLlib takes none but its own by its settings
                 trainer.local_replay_buffer = ArrayReplay(REPLAY["capacity"], config.seed)
@@ -198,38 +195,25 @@ class Rllib:
                 self._saved = None
         return self._trainer
 
-    def _wait_for_machines(self) -> None:
-        """Waits until the cluster has what every worker and learner takes; RLlib would wait without a word, for ever.
+    def _built(self) -> Any:
+        try:
+            return self._trainer_config().build_algo()
+        except ray.exceptions.RayError as error:
+            raise TrainingError(
+                f"RLlib's workers and learners cannot start: {last_line(error)}; mend that on the machines"
+            ) from error
 
-        Raises ConfigError if it has not: at once where no machine can join, else after `ray.patience_s`.
-        """
+    def _wait_for_machines(self) -> None:
+        """Waits for what every worker and learner takes; RLlib would wait without a word, for ever."""
         config, learners = self._context.config, self._config.learners
         # As RLlib has it: a learner on a GPU takes no core.
         gpus = learners if config.device != "cpu" else 0
-        needed = {"cores": config.ray.workers + learners - gpus, "GPUs": gpus}
-        each = f"ray.workers = {config.ray.workers} and algorithm.learners = {learners}"
-        alone = not (config.ray.address or os.environ.get("RAY_ADDRESS"))
-        began_s, said = time.monotonic(), False
-        while True:
-            has = ray.cluster_resources()
-            there = {"cores": int(has.get("CPU", 0)), "GPUs": int(has.get("GPU", 0))}
-            lacking = [name for name in needed if there[name] < needed[name]]
-            if not lacking:
-                return
-            lack = "; ".join(
-                f"{each} need {needed[name]} {name}, and the cluster has {there[name]}" for name in lacking
-            )
-            lower = "lower one of them" if lacking == ["cores"] else "lower algorithm.learners"
-            if alone:
-                raise ConfigError(f"{lack}; {lower}, or name a larger cluster (--ray-address)")
-            if time.monotonic() - began_s > config.ray.patience_s:
-                raise ConfigError(f"{lack}; {lower}, or add a machine (`ray start --address ...`)")
-            if not said:
-                log.warning(
-                    "%s; waiting for a machine (`ray start --address ...`), %.0f s at most", lack, config.ray.patience_s
-                )
-                said = True
-            time.sleep(min(1.0, config.ray.patience_s))
+        wait_for_machines(
+            config,
+            {"cores": config.ray.workers + learners - gpus, "GPUs": gpus},
+            f"ray.workers = {config.ray.workers} and algorithm.learners = {learners}",
+            {"cores": "lower one of them", "GPUs": "lower algorithm.learners"},
+        )
 
     def _trainer_config(self) -> AlgorithmConfig:
         """Returns the configuration of RLlib for the rest of the training. Raises ConfigError."""
@@ -262,7 +246,11 @@ class Rllib:
                 create_local_env_runner=not workers,
                 sample_timeout_s=config.ray.patience_s,
             )
-            made.learners(num_learners=settings.learners, num_gpus_per_learner=gpus)
+            made.learners(
+                num_learners=settings.learners,
+                num_gpus_per_learner=gpus,
+                local_gpu_idx=torch.device(config.device).index or 0,
+            )
             made.rl_module(
                 rl_module_spec=RLModuleSpec(
                     module_class=Sac if settings.trainer == "sac" else OnPolicy,

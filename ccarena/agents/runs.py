@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import socket
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -14,7 +15,7 @@ from typing import Any
 import torch
 
 from ccarena.agents import checkpoint
-from ccarena.configs import load_config
+from ccarena.configs import TrainConfig, load_config
 from ccarena.configs.own_files import portable
 from ccarena.core.files import remove_stale
 from ccarena.errors import CheckpointError, ConfigError
@@ -29,10 +30,35 @@ MAY_CHANGE = (
 """Keys that may differ between a run and its continuation; so may the number of A3C's workers."""
 
 
-def check_device(device: str) -> None:
-    """Raises ConfigError if PyTorch cannot use `device`."""
-    if device != "cpu" and not torch.cuda.is_available():
-        raise ConfigError(f"device = {device}: PyTorch finds no CUDA GPU on this machine; expected cpu")
+def check_device(config: TrainConfig) -> None:
+    """Raises ConfigError if this process learns, and PyTorch cannot use `device` here.
+
+    If processes on a cluster learn, each looks for its GPU itself (`check_gpu`), and this machine needs none.
+    """
+    if config.learns_in is None:
+        check_gpu(config.device)
+    elif config.device not in ("cpu", "cuda"):
+        raise ConfigError(
+            f"device = {config.device}: the {config.learns_in} on the cluster learn, and Ray chooses the GPU of each; "
+            "expected cpu or cuda"
+        )
+
+
+def check_gpu(device: str) -> None:
+    """Raises ConfigError if PyTorch cannot use `device` on this machine."""
+    if device == "cpu":
+        return
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if not count:
+        raise ConfigError(
+            f"device = {device}: PyTorch {torch.__version__} finds no CUDA GPU on the machine {socket.gethostname()}, "
+            "where the training learns; expected cpu, or a machine whose GPU `ccarena doctor` finds"
+        )
+    if (torch.device(device).index or 0) >= count:
+        raise ConfigError(
+            f"device = {device}: the machine {socket.gethostname()} has {count} CUDA GPUs; expected cuda:0 to "
+            f"cuda:{count - 1}"
+        )
 
 
 @contextmanager

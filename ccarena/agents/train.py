@@ -129,7 +129,7 @@ def train(
 def check(context: Context) -> None:
     """Raises ConfigError or MissingDependencyError for settings that cannot be used, before anything is written."""
     config = context.config
-    check_device(config.device)
+    check_device(config)
     if config.executor == "ray" and importlib.util.find_spec("ray") is None:
         raise MissingDependencyError.for_extra("ray", "ray", "executor = ray")
     tracking.check(config)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
+from ccarena.configs.cluster import RayConfig
 from ccarena.configs.sections import Pair, Range, Section, Text
 
 OWN_FILE = ".py:"
@@ -102,6 +103,10 @@ class AlgorithmSection(Section):
         """Returns the folders of datasets in its key `data`; none if it does not learn from any."""
         return []
 
+    def learns_in(self, ray: RayConfig) -> str | None:
+        """Returns the name of the processes that compute gradients on a cluster; None if the training's own does."""
+        return None
+
 
 class A3CConfig(AlgorithmSection):
     """Asynchronous advantage actor-critic (Mnih et al. 2016) for discrete and continuous actions."""
@@ -145,6 +150,10 @@ class A3CConfig(AlgorithmSection):
     (`log`)."""
     reward_scale: float = Field(0.01, gt=0)
     """Factor on rewards for learning; reported rewards are unscaled."""
+
+    def learns_in(self, ray: RayConfig) -> str | None:
+        """Returns the name of the processes that compute gradients on a cluster; None if the training's own does."""
+        return "workers" if ray.exchange == "gradients" else None
 
 
 class ObjectiveConfig(Named):
@@ -295,6 +304,10 @@ class RllibConfig(AlgorithmSection, Named):
     """Least reward in learning; null turns this off."""
     reward_scale: float = Field(1.0, gt=0)
     """Factor on rewards for learning; reported rewards are unscaled."""
+
+    def learns_in(self, ray: RayConfig) -> str | None:
+        """Returns the name of the processes that compute gradients on a cluster; None if the training's own does."""
+        return "learners" if self.learners else None
 
 
 class OfflineConfig(AlgorithmSection):

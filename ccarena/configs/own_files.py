@@ -23,7 +23,7 @@ from ccarena.core.own_imports import beside
 from ccarena.core.reader import read_bytes
 from ccarena.errors import ConfigError
 
-__all__ = ["DIGESTS", "changed", "check", "inside", "keep", "portable", "without_folder"]
+__all__ = ["DIGESTS", "changed", "check", "inside", "keep", "keep_file", "portable", "without_folder"]
 
 FOLDER, LIST = "own", "files.json"
 DIGESTS = "own_files"
@@ -36,14 +36,24 @@ def keep(config: TrainConfig, out: Path) -> TrainConfig:
     Raises ConfigError if a file cannot be read or written.
     """
     names = _names(config)
+    _write(_all(names), out)
+    return _renamed(config, lambda file: str(out / FOLDER / names[file]))
+
+
+def _write(files: Mapping[str, Path], out: Path) -> None:
     kept = {}
-    for name, file in _all(names).items():
+    for name, file in files.items():
         data = _read(file)
         write_atomically(out / FOLDER / name, data)
         kept[name] = {"sha256": _digest(data), "from": str(file.resolve())}
     if kept:
         write_atomically(out / FOLDER / LIST, json.dumps(kept, indent=1) + "\n")
-    return _renamed(config, lambda file: str(out / FOLDER / names[file]))
+
+
+def keep_file(file: Path, out: Path) -> str:
+    """Copies one file, and the modules that it imports, as `keep` does; returns the copy's name from `out`."""
+    _write(_all({file: file.name}), out)
+    return f"{FOLDER}/{file.name}"
 
 
 def inside(config: TrainConfig) -> TrainConfig:

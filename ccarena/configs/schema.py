@@ -128,6 +128,11 @@ class TrainConfig(Section):
     eval: EvalConfig = EvalConfig()
     """Evaluation after training."""
 
+    @property
+    def learns_in(self) -> str | None:
+        """Returns the name of the cluster's processes that compute gradients; None if this training's own does."""
+        return self.algorithm.learns_in(self.ray) if self.executor == "ray" else None
+
     @model_validator(mode="after")
     def _even_share(self) -> TrainConfig:
         key = self.algorithm.workers_key

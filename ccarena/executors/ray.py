@@ -30,7 +30,7 @@ from ccarena.executors.pieces import Done
 from ccarena.executors.ray_watch import watch
 from ccarena.executors.shipping import Parcel, answered, original
 
-__all__ = ["ENVIRONMENT", "OnRay", "connect", "first_line", "module"]
+__all__ = ["ENVIRONMENT", "OnRay", "connect", "first_line", "last_line", "module"]
 
 log = logging.getLogger(__name__)
 
@@ -326,3 +326,8 @@ def _perform(work: Parcel[Callable[[Any], Any]], piece: Parcel[Any]) -> Any:
 def first_line(error: BaseException) -> str:
     """Returns the first line of an error: Ray's errors contain whole logs."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def last_line(error: BaseException) -> str:
+    """Returns the last line of an error of Ray's, which is the error in the worker itself."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1]

@@ -9,7 +9,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from ccarena.errors import CcarenaError, ConfigError
 from ccarena.executors.ray import connect, module
 from ccarena.executors.shipping import Parcel
 from ccarena.runs.remote_folder import Kind, is_url, remote_of, shown
-from ccarena.tune import population
+from ccarena.tune import population, space_files
 from ccarena.tune.packages import check_here, check_machines
 from ccarena.tune.space import Space, check
 from ccarena.tune.trial import BASE, TRIALS, Base, Trials, advance, follow
@@ -54,6 +54,8 @@ class Plan:
     dimensions: dict[str, Any]
     command: str
     """Command that started the sweep."""
+    files: dict[str, str] = field(default_factory=dict)
+    """Files that the space names, as from `space_files.keep`."""
 
 
 def read_plan(out: Path) -> Plan:
@@ -83,14 +85,17 @@ def sweep(out: Path, plan: Plan, space: Space, config: TrainConfig | None) -> tu
     Also returns the number of unfinished trials, which is above 0 after Ctrl-C. `config` is the configuration of a new
     sweep; None resumes the one in `out`. Call `prepare` first.
 
-    Raises TrainingError if another sweep has resumed the one at this URL.
+    Raises ConfigError if trials learn on GPUs and the cluster has none, TrainingError if another sweep has resumed the
+    one at this URL.
     """
+    gpus = _gpus_each(load_config(out / BASE) if config is None else config)
     os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
     # What is not kept when the sweep is killed is drawn anew: by default the trials of the last ten seconds.
     os.environ.setdefault("TUNE_GLOBAL_CHECKPOINT_S", "1")
     remote, trials = remote_of(out), Trials(shown(out))
     if config is not None:
         save_config(own_files.inside(own_files.keep(_located(config), out)), out / BASE)
+        plan = replace(plan, files=space_files.keep(space, out))
         write_atomically(out / PLAN, json.dumps(asdict(plan), indent=1) + "\n")
     if remote is not None:
         remote.push()
@@ -105,7 +110,7 @@ def sweep(out: Path, plan: Plan, space: Space, config: TrainConfig | None) -> tu
 
     searcher = _searcher(plan, space)
     seeds = list(range(1, plan.seeds + 1))
-    base = Parcel(Base.of(begun, space))
+    base = Parcel(Base.of(begun, space, plan.files, out))
     work = functools.partial(_trial, trials=trials, base=base, seeds=seeds)
     if plan.scheduler == POPULATION_BASED:
         from ccarena.tune.copying import complete
@@ -114,7 +119,7 @@ def sweep(out: Path, plan: Plan, space: Space, config: TrainConfig | None) -> tu
             complete(trials, each, seeds)
         every = begun.validation.every_decisions or 1  # `ccarena tune` sets it
         work = functools.partial(_member, trials=trials, base=base, seeds=seeds, every=every, last=plan.validations)
-    trainable = tune.with_resources(work, {"cpu": _cores_each(plan.seeds)})
+    trainable = tune.with_resources(work, {"cpu": _cores_each(plan.seeds), "gpu": gpus})
     logging.getLogger("ray.tune").setLevel(logging.WARNING)
     # It warns of every trial that was killed before its first validation.
     logging.getLogger("ray.tune.analysis.experiment_analysis").setLevel(logging.ERROR)
@@ -186,6 +191,18 @@ def _cores_each(seeds: int) -> int:
     if 0 < largest < seeds:
         log.warning("no machine has %d cores: the %d seeds of a trial share %d", seeds, seeds, largest)
     return min(seeds, largest or seeds)
+
+
+def _gpus_each(config: TrainConfig) -> int:
+    """Returns the GPUs of a trial: one for all its seeds if they learn on one. Raises ConfigError without any."""
+    if config.device == "cpu" or config.learns_in is not None:
+        return 0
+    if not module().cluster_resources().get("GPU", 0):
+        raise ConfigError(
+            f"device = {config.device}: each trial takes a GPU, and no machine of the cluster has one; expected cpu, "
+            "or a cluster with GPUs (--ray-address; `ray start --address ... --num-gpus 1` adds a machine)"
+        )
+    return 1
 
 
 def _identifier(trial: Any) -> str:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ccarena.configs import TrainConfig, save_config
+from ccarena.configs import TrainConfig, load_config, save_config
 from ccarena.configs.located import located
 from ccarena.core.files import scratch
 from ccarena.core.machine import is_linux
@@ -30,6 +30,7 @@ from ccarena.eval.measure.sample import confidence_interval
 from ccarena.runs.remote_folder import RemoteFolder, is_url
 from ccarena.runs.run_folder import CONFIG, VALIDATION, is_in_use, read_progress
 from ccarena.tune.space import Space
+from ccarena.tune.space_files import renamed, texts
 
 __all__ = ["BASE", "TRIALS", "Base", "Trials", "advance", "follow"]
 
@@ -114,19 +115,19 @@ class Base:
     """Texts of the search space, which may name files: as they are written there, and as they are here."""
 
     @classmethod
-    def of(cls, config: TrainConfig, space: Space) -> Base:
-        """Returns the base of a sweep over `space`."""
-        values = [value for each in space.dimensions.values() for value in each.values if isinstance(value, str)]
-        return cls(config, [(text.encode(), text) for text in values])
+    def of(cls, config: TrainConfig, space: Space, files: Mapping[str, str], out: Path) -> Base:
+        """Returns the base of a sweep in `out` over `space`, whose `files` are as from `space_files.keep`."""
+        written = dict.fromkeys(text for _, text in texts(space))
+        return cls(config, [(text.encode(), str(out / files[text]) if text in files else text) for text in written])
 
     def here(self, setting: Mapping[str, Any]) -> dict[str, Any]:
         """Returns a setting with the names that its files have here."""
         names = {written.decode(): text for written, text in self.texts}
-        return {key: names.get(value, value) if isinstance(value, str) else value for key, value in setting.items()}
+        return {key: renamed(value, names) for key, value in setting.items()}
 
     def located(self, setting: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the overrides with which a run finds here the files of which it has no copy."""
-        return {key: names for key, names in located(self.config).items() if key not in setting}
+        return located(load_config(self.config.model_dump(mode="json"), self.here(setting)))
 
 
 def follow(

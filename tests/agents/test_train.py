@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ import pytest
 from ccarena.agents import checkpoint
 from ccarena.agents import train as training
 from ccarena.agents.local import LocalExecutor
+from ccarena.agents.runs import check_device, check_gpu
 from ccarena.configs import TrainConfig, load_config
 from ccarena.errors import CheckpointError, ConfigError, TrainingError
 from ccarena.policies.artifact import load
@@ -200,5 +202,37 @@ def test_no_gpu_is_said_at_once(tmp_path: Path) -> None:
 
     if torch.cuda.is_available():
         pytest.skip("THIS MACHINE HAS A GPU: its absence cannot be tested")
-    with pytest.raises(ConfigError, match="finds no CUDA GPU"):
+    with pytest.raises(ConfigError, match=f"finds no CUDA GPU on the machine {socket.gethostname()}, where the train"):
         training.train(configuration(tmp_path / "run", device="cuda"), make_envs=make_toy)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "where"),
+    [
+        ({"executor": "ray"}, "workers"),
+        ({"executor": "ray", "ray.exchange": "rollouts"}, None),
+        ({"executor": "ray", "algorithm": {"name": "rllib", "learners": 1}}, "learners"),
+        ({"executor": "ray", "algorithm": {"name": "rllib"}}, None),
+        ({"executor": "ray", "algorithm": {"name": "PPO"}}, None),
+        ({}, None),
+    ],
+)
+def test_a_gpu_is_looked_for_where_the_training_learns(
+    changes: dict[str, Any], where: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    config = load_config("acct", {"device": "cuda", **changes})
+    assert config.learns_in == where
+    if where is None:
+        with pytest.raises(ConfigError, match=r"device = cuda: PyTorch .* finds no CUDA GPU"):
+            check_device(config)
+    else:
+        check_device(config)
+        with pytest.raises(ConfigError, match=f"device = cuda:1: the {where} on the cluster learn, and Ray chooses"):
+            check_device(config.model_copy(update={"device": "cuda:1"}))
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    check_gpu("cuda:1")
+    with pytest.raises(ConfigError, match="has 2 CUDA GPUs; expected cuda:0 to cuda:1"):
+        check_gpu("cuda:2")

@@ -16,13 +16,15 @@ import pytest
 
 from bench import nodes
 from ccarena import cli
+from ccarena.configs import load_config
 from ccarena.core.dimensions import Dimension
 from ccarena.errors import ConfigError
 from ccarena.extras import how_to_add
+from ccarena.tune import space_files
 from ccarena.tune.page import rows_of, table_of, write
-from ccarena.tune.space import read_space
+from ccarena.tune.space import Space, read_space
 from ccarena.tune.sweep import Plan
-from ccarena.tune.trial import Trials
+from ccarena.tune.trial import Base, Trials
 
 NO_TUNE = "RAY TUNE IS NOT INSTALLED: sweeps are not run (ccarena[tune])"
 SMALL = ["--env.worlds", "4", "--algorithm.workers", "1", "--network.filters", "1", "--network.hidden", "4"]
@@ -61,6 +63,31 @@ def test_a_space_is_read(tmp_path: Path) -> None:
 def test_a_wrong_space_is_refused(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         read_space(space(tmp_path, text), "acct", {})
+
+
+def test_files_that_a_space_names_are_copied_or_located(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "import shares\ndef mine(report):\n    return report.rtt_ms"
+    for name, content in {"mine.py": text, "shares.py": "", "up.trace": "1\n", "cubic": ""}.items():
+        (tmp_path / name).write_text(content)
+    dimensions = {
+        "reward": Dimension("grid", ({"name": "mine.py:mine"}, {"name": "power"})),
+        "env.link.traces": Dimension("choice", (["up.trace"], ["gone.trace"])),
+        "baselines": Dimension("choice", (["cubic"],)),
+        "algorithm.gamma": Dimension("uniform", (0.5, 0.9)),
+    }
+    given, out = Space(dimensions), tmp_path / "sweep"
+    kept = space_files.keep(given, out)
+    assert set(kept) == {"mine.py:mine", "up.trace"} and kept["up.trace"] == str(tmp_path / "up.trace")
+    copy = out / kept["mine.py:mine"].removesuffix(":mine")
+    assert copy.read_text() == text and (copy.parent / "shares.py").is_file()
+    setting = {"reward": {"name": "mine.py:mine"}, "env.link.traces": ["up.trace"], "algorithm.gamma": 0.6}
+    base = Base.of(load_config("acct", {"env.link.traces": ["other.trace"]}), given, kept, out)
+    monkeypatch.chdir("/")
+    here = base.here(setting)
+    assert here == {**setting, "reward": {"name": f"{copy}:mine"}, "env.link.traces": [str(tmp_path / "up.trace")]}
+    assert base.located(setting)["env.link.traces"] == here["env.link.traces"]
+    assert base.located({})["env.link.traces"] == ["other.trace"]
 
 
 def test_trials_are_compared_by_the_mean_over_seeds(tmp_path: Path) -> None:
