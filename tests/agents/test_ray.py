@@ -7,6 +7,7 @@ import functools
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from ccarena.agents.evolution_runs import LocalEvaluator
 from ccarena.agents.ray_evolution import RayEvaluator
 from ccarena.configs import load_config
 from ccarena.configs.schema import A3CConfig
+from ccarena.core.machine import is_linux
 from ccarena.errors import INTERRUPTED, MissingDependencyError, TrainingError
 from ccarena.extras import how_to_add
 from ccarena.policies.spec import spec_of
@@ -284,12 +286,13 @@ def test_worlds_on_a_cluster_are_those_of_one_process_and_survive_a_death(cluste
 SMALL = ["--env.worlds", "8", "--eval.link_sets", "[]", "--env.link.kinds.trace", "0", "--validation.kinds", "[]"]
 
 
-def training(out: Path, address: str, checkpoint_every_s: float = 0.2, **more: Any) -> subprocess.Popen[bytes]:
-    """A training that has no end, on the cluster at `address`."""
+def training(out: Path, address: str | None, checkpoint_every_s: float = 0.2, **more: Any) -> subprocess.Popen[bytes]:
+    """A training that has no end, on the cluster at `address`, or on one that it starts."""
     words = [sys.executable, "-m", "ccarena.cli", "train", "--out", str(out), *SMALL, "--algorithm.workers", "2"]
     words += ["--network.filters", "1", "--network.hidden", "8", "--total-decisions", "100_000_000"]
-    words += ["--executor", "ray", "--ray-address", address, "--checkpoint-every-s", str(checkpoint_every_s)]
-    return subprocess.Popen(words, env=os.environ | {"OMP_NUM_THREADS": "1"}, **more)
+    words += ["--executor", "ray", "--checkpoint-every-s", str(checkpoint_every_s)]
+    words += [] if address is None else ["--ray-address", address]
+    return subprocess.Popen(words, **{"env": os.environ | {"OMP_NUM_THREADS": "1"}, **more})
 
 
 def first_checkpoint(out: Path, process: subprocess.Popen[bytes]) -> int:
@@ -314,6 +317,56 @@ def test_processes_that_only_step_worlds_do_without_pytorch() -> None:
         "sys.exit('torch' in sys.modules)\n"
     )
     assert subprocess.run([sys.executable, "-c", text]).returncode == 0
+
+
+def marked(mark: str) -> set[str]:
+    """Returns the command lines of processes, except zombies, that have `mark` in their environment."""
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if mark.encode() in (folder / "environ").read_bytes():
+                found.add(f"{folder.name} {(folder / 'cmdline').read_bytes().replace(bytes(1), b' ').decode()}")
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not is_linux(), reason="NO /proc: it is not tested whether a training leaves processes")
+def test_a_terminated_training_keeps_a_checkpoint_and_leaves_no_process(
+    tmp_path: Path,
+) -> None:
+    """Ray has a handler of its own for the signal; on Ray that it started itself, the training ends that as well."""
+    out, said, mark = tmp_path / "run", tmp_path / "said", f"CCARENA_TEST={tmp_path}"
+    environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+    environment |= {"OMP_NUM_THREADS": "1", "CCARENA_TEST": str(tmp_path)}
+    with open(said, "w") as file:
+        process = training(out, None, checkpoint_every_s=1000, env=environment, stderr=file)
+        deadline_s = time.monotonic() + 180
+        while not (rows := read_progress(out / "progress.jsonl")):
+            assert process.poll() is None and time.monotonic() < deadline_s, said.read_text()
+            time.sleep(0.1)
+        assert len(marked(mark)) > 5, "the processes are found"
+        process.terminate()
+        assert process.wait(60) == INTERRUPTED
+    learned = checkpoint.load(out).rest["algorithm"]["learner"]["decisions"]
+    assert learned >= rows[-1]["decisions"]
+    text = said.read_text()
+    assert "Traceback" not in text
+    end = f"interrupted after {learned:,} decisions; go on with: ccarena train --out {out} --resume"
+    assert text.splitlines()[-1].startswith(end), text
+    deadline_s = time.monotonic() + 30  # the kernel needs a moment for a killed process
+    while left := marked(mark):
+        assert time.monotonic() < deadline_s, left
+        time.sleep(0.2)
+    words = [
+        sys.executable,
+        "-m",
+        "ccarena.cli",
+        *shlex.split(text.splitlines()[-1].partition("go on with: ccarena ")[2]),
+    ]
+    words += ["--total-decisions", str(learned + 2000)]
+    assert subprocess.run(words, env=environment).returncode == 0
+    assert checkpoint.load(out).rest["algorithm"]["learner"]["decisions"] >= learned + 2000
+    assert not marked(mark)
 
 
 @pytest.mark.slow
