@@ -10,6 +10,7 @@ import numpy as np
 
 from ccarena.eval.leaderboard.entrants import ORACLE
 from ccarena.eval.leaderboard.listing import rank_of
+from ccarena.eval.leaderboard.ranking import mark_of
 from ccarena.pages import Axis, Block, Chart, Figure, charts
 from ccarena.pages.charts import Trace
 from ccarena.pages.grid import HeatMap
@@ -20,7 +21,6 @@ __all__ = ["cloud", "competition", "over_time_of", "scatter", "where_it_stands",
 # Orange and blue stay apart for colour-blind readers; white is the middle.
 BOTH_WAYS = ("#b35806", "#f1a340", "#f7f7f7", "#67a9cf", "#2166ac")
 HARM = ("#f7f7f7", "#fdae6b", "#a63603")
-LEAST_DELAY_MS = 0.1
 _CIRCLE = np.linspace(0.0, 2 * math.pi, 33)
 
 
@@ -36,16 +36,10 @@ def scatter(name: str, rows: Sequence[Mapping[str, Any]], entrants: Entrants, na
 
 def cloud(name: str, runs: Sequence[Mapping[str, Any]], entrants: Entrants, names: Names) -> Figure:
     """Plots throughput against queueing delay on one place: means and standard deviations over seeds."""
-    points: dict[int, list[tuple[float, float]]] = {}
+    points: dict[int, list[tuple[float | None, float | None]]] = {}
     for run in runs:
-        if run["queueing_delay_mean_ms"] is not None:
-            at = math.log(max(run["queueing_delay_mean_ms"], LEAST_DELAY_MS)), run["throughput_mbps"]
-            points.setdefault(run["entrant"], []).append(at)
-    marked = []
-    for entrant, mine in points.items():
-        every = np.array(mine)
-        spread = np.cov(every.T) if len(every) > 1 else np.zeros((2, 2))
-        marked.append((entrant, [*every.mean(axis=0), spread[0, 0], spread[0, 1], spread[1, 1]]))
+        points.setdefault(run["entrant"], []).append((run["queueing_delay_mean_ms"], run["throughput_mbps"]))
+    marked = [(entrant, at) for entrant, mine in points.items() if (at := mark_of(mine, of_mean=False))]
     return _against_delay(f"throughput against delay, {name}", marked, "throughput (Mbit/s)", entrants, names)
 
 
@@ -54,7 +48,7 @@ def _against_delay(
 ) -> Figure:
     """Plots marks; baselines and oracles appear by a click in the legend."""
     traces: list[Trace] = []
-    points = [(mark[0], mark[1], entrant) for entrant, mark in marked if entrants[entrant]["track"] != ORACLE]
+    points = [(at[0], at[1], entrant) for entrant, at in marked if entrants[entrant]["track"] != ORACLE]
     front = [p for p in points if not any((q[0] <= p[0] and q[1] >= p[1] and q[:2] != p[:2]) for q in points)]
     front.sort(key=lambda point: point[0])
     look = charts.Style(charts.MUTED, "dash")

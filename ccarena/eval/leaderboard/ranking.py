@@ -33,7 +33,7 @@ from ccarena.eval.leaderboard.links import CLASSES, SCENARIO
 from ccarena.eval.measure.table import LEAST_SCORE
 from ccarena.traces.held_out import derives_from
 
-__all__ = ["FEW_BLOCKS", "OVERALL", "UNSEEN", "Row", "describe", "first_of", "groups_of", "rank", "seen_by"]
+__all__ = ["FEW_BLOCKS", "OVERALL", "UNSEEN", "Row", "describe", "first_of", "groups_of", "mark_of", "rank", "seen_by"]
 
 OVERALL, UNSEEN = "all traces", "traces that nobody was trained on"
 MISSING = "runs are missing"
@@ -97,10 +97,11 @@ def describe(
 ) -> None:
     """Adds the `figures` of its entrant to each row of a `ranking`, means over the group's places, and its `mark`.
 
+    Means of scores are geometric, those of other figures arithmetic.
     `beside` has means over its meetings with the entrant `rival` on the group's places: its share, its score, and the
     harm that the rival takes. A mark is its place in the plot against delay, `[x, y, xx, xy, yy]`. x is the natural
-    logarithm of the mean queueing delay in ms, y the utilisation; then come the variances and covariance of the two
-    means over traces. `means` and `meetings` are the store's.
+    logarithm of the mean queueing delay in ms, y the mean utilisation; then come the variances and covariance of the
+    two over traces. `means` and `meetings` are the store's.
     """
     of: dict[int, dict[int, Mapping[str, Any]]] = {}
     for mean in means:
@@ -113,7 +114,7 @@ def describe(
             mine = [each for place in group["places"] if (each := of.get(row["entrant"], {}).get(place)) is not None]
             row["figures"] = {name: _mean([each[name] for each in mine]) for name in names}
             row["beside"] = _beside(row["entrant"], met, rival)
-            row["mark"] = _mark([(each["queueing_delay_mean_ms"], each["utilisation"]) for each in mine])
+            row["mark"] = mark_of([(each["queueing_delay_mean_ms"], each["utilisation"]) for each in mine])
 
 
 def _beside(entrant: int, met: Sequence[Mapping[str, Any]], rival: int | None) -> dict[str, float | None]:
@@ -121,7 +122,8 @@ def _beside(entrant: int, met: Sequence[Mapping[str, Any]], rival: int | None) -
     own = [meeting for meeting in met if (meeting["entrant"], meeting["opponent"]) == (entrant, rival)]
     harmed = [meeting for meeting in met if (meeting["entrant"], meeting["opponent"]) == (rival, entrant)]
     return {
-        **{name: _mean([meeting[name] for meeting in own]) for name in ("share", SHARING)},
+        "share": _mean([meeting["share"] for meeting in own]),
+        SHARING: _geometric([meeting[SHARING] for meeting in own]),
         **{name: _mean([meeting[name] for meeting in harmed]) for name in ("harm_throughput", "harm_delay")},
     }
 
@@ -131,12 +133,24 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return float(f"{math.fsum(known) / len(known):.5g}") if known else None
 
 
-def _mark(points: Sequence[tuple[float | None, float | None]]) -> list[float]:
-    at = np.array([(math.log(max(x, LEAST_DELAY_MS)), y) for x, y in points if x is not None and y is not None])
+def _geometric(scores: Sequence[float | None]) -> float | None:
+    mean = _mean([math.log(max(score, LEAST_SCORE)) for score in scores if score is not None])
+    return None if mean is None else float(f"{math.exp(mean):.5g}")
+
+
+def mark_of(points: Sequence[tuple[float | None, float | None]], of_mean: bool = True) -> list[float]:
+    """Returns the place of points (delay in ms, y) in a plot against delay, as in `describe`; empty without points.
+
+    The variances are those of the mean, or of the points if `of_mean` is False. Those of the logarithm follow from
+    those of the delay to first order (delta method).
+    """
+    at = np.array([(x, y) for x, y in points if x is not None and y is not None])
     if not len(at):
         return []
-    spread = np.cov(at.T) / len(at) if len(at) > 1 else np.zeros((2, 2))
-    found = (*at.mean(axis=0), spread[0, 0], spread[0, 1], spread[1, 1])
+    delay, y = at.mean(axis=0)
+    delay = max(delay, LEAST_DELAY_MS)
+    spread = np.cov(at.T) / (len(at) if of_mean else 1) if len(at) > 1 else np.zeros((2, 2))
+    found = (math.log(delay), y, spread[0, 0] / delay**2, spread[0, 1] / delay, spread[1, 1])
     return [float(f"{value:.5g}") for value in found]
 
 

@@ -1,6 +1,6 @@
 """The leaderboard's pages: a site whose files need no network, made whole or one by one.
 
-index.html          ranks by any score, throughput against delay, who wins against whom, competition, every cell
+index.html          ranks by any score, utilisation against delay, who wins against whom, competition, every cell
 entrant/ID.html     a scheme, policy or baseline: its card, ranks, traces, and who it wins against
 trace/ID.html       a trace: its ranks, and everyone on it, over time
 cell.html           one cell, PLACE-ENTRANT after the #: rate, capacity and delay over time, and its runs
@@ -187,10 +187,10 @@ class Site:
                 [_Place("ranks-of-board")],
             ),
             Section(
-                "Throughput against delay",
-                "Each mark is the mean over the links of the group; its ellipse is one standard error of that mean "
-                "over traces. Up and left is better. The line joins those that nobody beats in both, oracles left "
-                "out. A click on a name in the legend shows baselines and oracles.",
+                "Utilisation against delay",
+                "Each mark is the mean over the links of the group, as in the table of every figure; its ellipse is "
+                "one standard error of that mean. Up and left is better. The line joins those that nobody beats in "
+                "both, oracles left out. A click on a name in the legend shows baselines and oracles.",
                 [Choice("Traces", scatter)],
             ),
         ]
@@ -205,8 +205,8 @@ class Site:
                 "harm is what the row loses beside the column, of what it has alone."
             )
             sections.append(Section("Competition", lead, [Choice("Shown", meetings)]))
-        lead = "Means over the seeds of each entrant on each link. The first column opens the cell: over time, and "
-        lead += "its runs."
+        lead = "Means over the seeds of each entrant on each link; that of the score is geometric, as in the ranks. "
+        lead += "The first column opens the cell: over time, and its runs."
         if rows := means_of(self._store.reported()):
             sections.append(_reported(rows))
         figures = "All figures of the ranked groups of links, single traces included. A heading sorts, arrow keys move "

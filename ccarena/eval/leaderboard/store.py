@@ -2,7 +2,8 @@
 
 The schema is versioned (`migrations/`) and upgraded whenever a store is opened for writing. A run has a row of its own
 by the key of its cell. Any number of processes may write, and no cell is stored twice; only an invalid run is replaced
-by a later one. `means` has the mean of the valid repetitions of every cell, so that pages need not read all runs.
+by a later one. `means` has the mean of the valid repetitions of every cell, so that pages need not read all runs: of
+scores the geometric mean, as ranks have it (`ranking`), of other figures the arithmetic one.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 import json
 import math
 import platform
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +24,9 @@ from ccarena.core.terminal import visible
 from ccarena.errors import ConfigError, MissingDependencyError
 from ccarena.eval.leaderboard.cells import Measured
 from ccarena.eval.leaderboard.entrants import Ranked
-from ccarena.eval.leaderboard.figures import RIVAL, SCORE, SHARING, stored
+from ccarena.eval.leaderboard.figures import RIVAL, SCORE, SCORES, SHARING, stored
 from ccarena.eval.leaderboard.links import Place
+from ccarena.eval.measure.table import LEAST_SCORE
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, MetaData
@@ -555,12 +557,20 @@ class Store:
 
         return sqlite.insert if self._sqlite else postgresql.insert
 
+    def _mean_of(self, name: str) -> Any:
+        """Returns the mean of a figure over valid runs."""
+        sa, runs = self._sa, self._tables["runs"]
+        valid = sa.case((runs.c.valid, runs.c[name]), else_=None)
+        if name not in SCORES:
+            return sa.func.avg(valid)
+        return sa.func.exp(sa.func.avg(sa.func.ln(sa.case((valid < LEAST_SCORE, LEAST_SCORE), else_=valid))))
+
     def _average(self, connection: Connection, touched: Iterable[tuple[int, int]]) -> None:
         """Updates `means` for entrants on places."""
         sa, runs, means = self._sa, self._tables["runs"], self._tables["means"]
         opponent = sa.func.coalesce(runs.c.opponent, 0)
         good = sa.case((runs.c.valid, 1), else_=0)
-        figures = [sa.func.avg(sa.case((runs.c.valid, runs.c[name]), else_=None)) for name in stored()]
+        figures = [self._mean_of(name) for name in stored()]
         names = ["place", "entrant", "opponent", "backend", "runs", "invalid", *stored()]
         for place, entrant in sorted(set(touched)):
             mine = sa.and_(runs.c.place == place, runs.c.entrant == entrant)
@@ -588,11 +598,20 @@ def machine() -> str:
 
 
 def _prepare(connection: Any, _: Any) -> None:
-    """Configures SQLite for several writers: readers do not wait for them, and they wait for each other."""
+    """Configures SQLite for several writers: readers do not wait for them, and they wait for each other.
+
+    Adds `ln` and `exp`, which SQLite has only if it was compiled with them.
+    """
+    for name, function in (("ln", math.log), ("exp", math.exp)):
+        connection.create_function(name, 1, partial(_unless_null, function), deterministic=True)
     cursor = connection.cursor()
     for setting in ("journal_mode=WAL", "synchronous=NORMAL", "busy_timeout=60000", "foreign_keys=ON"):
         cursor.execute(f"PRAGMA {setting}")
     cursor.close()
+
+
+def _unless_null(function: Callable[[float], float], value: float | None) -> float | None:
+    return None if value is None else function(value)
 
 
 def _finite(value: float | None) -> float | None:

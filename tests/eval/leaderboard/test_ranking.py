@@ -14,8 +14,9 @@ import pytest
 from ccarena import _core
 from ccarena.eval.leaderboard import links
 from ccarena.eval.leaderboard.cells import scenario_digest
+from ccarena.eval.leaderboard.figures import meeting, solo
 from ccarena.eval.leaderboard.links import Place, own_link, places, traces_of
-from ccarena.eval.leaderboard.ranking import OVERALL, UNSEEN, first_of, rank, seen_by
+from ccarena.eval.leaderboard.ranking import OVERALL, UNSEEN, describe, first_of, rank, seen_by
 from ccarena.eval.measure.table import normalised_power
 from ccarena.scenarios.entrants import parse
 
@@ -72,6 +73,27 @@ def test_the_score_is_the_geometric_mean() -> None:
     )
     assert normalised_power(0.5, 40.0, 40.0) == 0.25
     assert normalised_power(0.0, math.nan, 40.0) == 0.0
+
+
+def test_a_mark_stands_at_the_means_of_the_table() -> None:
+    result = rank(scores({1: 0.0}), PLACES, [entrant(1, "one")])
+    names = {*solo(), *meeting(), "share"}
+    delays = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 1900.0]
+    means = [
+        {**dict.fromkeys(names), "entrant": 1, "place": p["id"], "queueing_delay_mean_ms": ms, "utilisation": 0.5}
+        for p, ms in zip(PLACES, delays, strict=True)
+    ]
+    met = [
+        {**dict.fromkeys(names), "entrant": 1, "opponent": 2, "place": p["id"], "score_sharing": score}
+        for p, score in zip(PLACES[:2], (0.9, 0.4), strict=True)
+    ]
+    describe(result, means, met, 2)
+    row = rows(result, OVERALL)[1]
+    at, used, spread, *_ = row["mark"]
+    assert math.exp(at) == pytest.approx(row["figures"]["queueing_delay_mean_ms"], rel=1e-4)
+    assert used == row["figures"]["utilisation"] == 0.5
+    assert math.sqrt(spread) == pytest.approx(np.std(delays, ddof=1) / math.sqrt(8) / np.mean(delays), rel=1e-3)
+    assert row["beside"]["score_sharing"] == pytest.approx(0.6, rel=1e-4), "geometric, as the rank by this score"
 
 
 def test_a_single_draw_has_no_interval() -> None:

@@ -13,6 +13,7 @@ from ccarena.errors import ConfigError
 from ccarena.eval.leaderboard.cells import Cell, Measured, cells_of
 from ccarena.eval.leaderboard.entrants import entrants_of, line_up
 from ccarena.eval.leaderboard.links import places, traces_of
+from ccarena.eval.leaderboard.ranking import rank
 from ccarena.eval.leaderboard.store import Store
 
 WHERE = places(traces_of(["presets"])[:2], [20.0], [100], 2.0)
@@ -78,6 +79,21 @@ def exercise(where: str) -> None:
     with Store(where) as store:
         assert store.missing(keys, 3) == set()
         assert store.counts()["runs"] == len(cells)
+    _means_are_those_of_ranks(where)
+
+
+def _means_are_those_of_ranks(where: str) -> None:
+    """A cell's score is the one of its ranks; a run that gets nothing through counts as the least score does there."""
+    cells = [cell for cell in cells_of(WHERE[1:], ENTRANTS[:1], 5, "sim") if cell.seed > 2]
+    with Store(where) as store:
+        assert store.add([measured(cell, score) for cell, score in zip(cells, (0.64, 0.0), strict=True)]) == 2
+        (number,) = [place["id"] for place in store.places() if place["name"] == WHERE[1].name]
+        rows = [row for row in store.scores("sim") if row[0] == number]
+        ranking = rank(rows, store.places(), store.entrants())["groups"][f"trace {WHERE[1].trace.name}"]
+        wanted = {row["entrant"]: row["score"] for row in ranking["rows"]}
+        assert {row[3] for row in rows} >= {0.64, 0.0} and len(wanted) > 1
+        for mean in store.means(place=[number]):
+            assert mean["score"] == pytest.approx(wanted[mean["entrant"]], rel=1e-9)
 
 
 def test_sqlite(tmp_path: Path) -> None:
@@ -129,9 +145,10 @@ def test_a_store_of_before_the_other_scores_gets_them(small: Path, tmp_path: Pat
             for name in ("score_throughput", "score_delay", "score_sharing"):
                 old.execute(f"ALTER TABLE {table} DROP COLUMN {name}")
         old.execute("DROP TABLE reported")
+        old.execute("UPDATE means SET score = 0.5")
         old.execute("UPDATE alembic_version SET version_num = '4'")
     with pytest.raises(
-        ConfigError, match=r"found version 4 of the schema, expected version 5; `ccarena leaderboard run`"
+        ConfigError, match=r"found version 4 of the schema, expected version 6; `ccarena leaderboard run`"
     ):
         Store(str(path), read_only=True)
     with Store(str(path), make=False) as store:
@@ -140,7 +157,8 @@ def test_a_store_of_before_the_other_scores_gets_them(small: Path, tmp_path: Pat
                 assert row[name] == pytest.approx(wanted[row["key"]][name], rel=1e-9), name
             assert row["score_sharing"] is None
         for mine, theirs in zip(store.means(alone=True), means, strict=True):
-            assert mine["score_delay"] == pytest.approx(theirs["score_delay"], rel=1e-9)
+            for name in ("score", "score_delay"):
+                assert mine[name] == pytest.approx(theirs[name], rel=1e-9), "means are computed anew, too"
         assert store.reported() == [] and store.ranking() is None
     assert cli.main(["leaderboard", "page", str(tmp_path / "site"), "--store", str(path)]) == 2
     assert cli.main(["leaderboard", "rank", "--store", str(path)]) == 0
