@@ -24,7 +24,9 @@ from ccarena.scenarios.tables import (
     REPEATS,
     application_tables,
     flow_rows,
+    interval_note,
     known,
+    mark_table,
     notes,
     repeats,
     shortened,
@@ -111,10 +113,12 @@ def _print(results: Results, path: Path) -> None:
     print_table(title, *table_of(results.runs), left=3)
     for head, cells in application_tables(results.runs):
         print_table("applications", head, cells, left=head.index("link") + 1)
+    if marks := mark_table(results.runs):
+        print_table("links that mark", *marks, left=1)
     if left_out := shortened(results.runs):
         print(left_out)
-    if same:
-        print(REPEATS)
+    if said := REPEATS if same else interval_note(results.runs):
+        print(said)
     for note in notes(results.runs):
         print(f"WARNING: {note}")
     one_flow = [row for row in rows if row["flow"] == rows[0]["flow"]]

@@ -135,7 +135,7 @@ def _send(args: argparse.Namespace) -> int:
 def _show(args: argparse.Namespace, runs: Sequence[Run], address: str) -> None:
     """Writes and prints what the runs gave."""
     from ccarena.scenarios.results import Results
-    from ccarena.scenarios.tables import notes, table_of
+    from ccarena.scenarios.tables import interval_note, notes, table_of
 
     command = command_line(args).replace(" --resume", "")
     Results(tuple(runs)).write(args.out, title=args.scenario.name, repeat=[command])
@@ -144,6 +144,8 @@ def _show(args: argparse.Namespace, runs: Sequence[Run], address: str) -> None:
         print_table(
             f"{args.scenario} {'from' if args.reverse else 'to'} {address}: {len(mine)} runs", *table_of(mine), left=3
         )
+        if said := interval_note(mine):
+            print(said)
     for note in notes(runs):
         print(f"WARNING: {note}")
     print(_clocks(runs))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ccarena.pages import charts
 from ccarena.pages.blocks import Figure
 from ccarena.pages.charts import Axis, Chart, Even, Style
 
-__all__ = ["DELAY_TICKS", "LEAST_DELAY_MS", "Course", "over_time"]
+__all__ = ["DELAY_TICKS", "LEAST_DELAY_MS", "Course", "delay_axis", "over_time"]
 
 LEAST_DELAY_MS = 0.1
 """Least delay that is drawn, for a logarithmic axis; smaller ones are raised to it."""
@@ -43,8 +44,13 @@ def over_time(
 
     `budget_ms` is drawn as a level of the delay.
     """
-    # Of a bin, the capacity is drawn all along and a scheme's value in the middle.
-    time, x = Even(start_s + bin_s / 2, bin_s), Axis("time (s)")
+    capacity_mbps = None if capacity_mbps is None else list(capacity_mbps)
+    courses = [_listed(one) for one in courses]
+    lengths = [len(each) for one in courses for each in (one.rate_mbps, one.delay_ms) if isinstance(each, list)]
+    bins = max([len(capacity_mbps or ()), *lengths])
+    # Of a bin, the capacity is drawn all along and a scheme's value in the middle. Both charts have the same ends.
+    time = Even(start_s + bin_s / 2, bin_s)
+    x = Axis("time (s)", low=start_s, high=start_s + bins * bin_s) if bins else Axis("time (s)")
     rates = [] if capacity_mbps is None else [charts.area("capacity", Even(start_s, bin_s), capacity_mbps)]
     rates += [
         charts.line(one.name, time, one.rate_mbps, one.look, width=2.2 if one.bold else 1.3, shown=one.shown)
@@ -55,7 +61,7 @@ def over_time(
         charts.line(
             one.name,
             time,
-            [None if ms is None else max(ms, LEAST_DELAY_MS) for ms in one.delay_ms],
+            one.delay_ms,
             one.look,
             width=2.2 if one.bold else 1.3,
             shown=one.shown,
@@ -66,6 +72,31 @@ def over_time(
     parts = [Chart(x, Axis("rate (Mbit/s)", from_zero=True), rates, height=300, unified=True)]
     if delays:
         level = () if budget_ms is None else ((budget_ms, f"{budget_ms:g} ms budget"),)
-        delay = Axis("queueing delay (ms, log)", log=True, ticks=DELAY_TICKS)
+        drawn = [ms for one in courses for ms in one.delay_ms or ()]
+        delay = delay_axis("queueing delay (ms, log)", [*drawn, budget_ms])
         parts.append(Chart(x, delay, delays, height=260, unified=True, levels=level))
     return Figure(label, parts, same_x=True, caption=caption)
+
+
+def delay_axis(title: str, delays_ms: Iterable[float | None]) -> Axis:
+    """Returns a logarithmic axis that holds all delays between two of its labels; smaller ones are raised to the least.
+
+    Labels are at 1, 2 and 5 of each decade, over more than two decades at 1 and 3, over more than four at 1.
+    """
+    known = [max(ms, LEAST_DELAY_MS) for ms in delays_ms if ms is not None and math.isfinite(ms)]
+    if not known:
+        return Axis(title, log=True, ticks=DELAY_TICKS)
+    low, high = min(known), max(known)
+    decades = math.log10(high / low)
+    steps = (1, 2, 5) if decades <= 2 else (1, 3) if decades <= 4 else (1,)
+    least, most = math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1
+    ticks = [float(f"{step * 10.0**power:.1g}") for power in range(least, most + 1) for step in steps]
+    low = max(tick for tick in ticks if tick <= low)
+    high = min(tick for tick in ticks if tick >= high and tick > low)
+    return Axis(title, log=True, low=low, high=high, ticks=[tick for tick in ticks if low <= tick <= high])
+
+
+def _listed(course: Course) -> Course:
+    rate, delay = (None if each is None else list(each) for each in (course.rate_mbps, course.delay_ms))
+    raised = None if delay is None else [None if ms is None else max(ms, LEAST_DELAY_MS) for ms in delay]
+    return replace(course, rate_mbps=rate, delay_ms=raised)

@@ -21,6 +21,8 @@ from ccarena.scenarios.tables import (
     application_tables,
     figures_of,
     flow_rows,
+    interval_note,
+    mark_table,
     notes,
     repeats,
     shortened,
@@ -55,9 +57,12 @@ def results_page(runs: Sequence[Run], title: str, repeat: Sequence[str] = ()) ->
         )
         if len(mine) > 1:
             lead += f" {REPEATS}" if repeats(mine) else " Means over seeds, ± half of the 95 % interval (Student's t)."
+            lead += f" {counted}" if (counted := interval_note(mine)) else ""
         lead += f" {left_out}" if left_out else ""
         blocks: list[Block] = [Table(head, cells, words=3)]
         blocks += [Table(*each, words=each[0].index("link") + 1) for each in application_tables(mine)]
+        if marks := mark_table(mine):
+            blocks.append(Table(*marks, words=1))
         if name in names[:MOST_DRAWN]:
             blocks.append(Choice("Seed", {str(run.seed): [figure(run)] for run in mine[:MOST_DRAWN]}))
         blocks += _again(mine)

@@ -34,8 +34,10 @@ __all__ = [
     "figures_of",
     "flow_rows",
     "flow_series",
+    "interval_note",
     "known",
     "link_series",
+    "mark_table",
     "notes",
     "repeats",
     "shortened",
@@ -60,6 +62,14 @@ SHOWN = (
 """Figures of each flow that readers are shown."""
 MOST_SHOWN = 100
 """Most flows of a scenario that readers are shown; the CSV files have all."""
+MARKS = ("marked_ect0_packets", "marked_ect1_packets")
+"""Counts of packets that a link marked."""
+OF_MARKING_LINKS = (
+    *MARKS,
+    "dropped_not_ect_packets",
+    *(f"{queue}_queue_delay_p{percent}_ms" for queue in ("l4s", "classic") for percent in (50, 99)),
+)
+"""Figures of each link that marks, for readers; those of two queues where a link's queue has two."""
 REPEATS = "Seeds change nothing here: every one gave the same figures, so there are no intervals."
 
 
@@ -113,6 +123,27 @@ def application_tables(runs: Sequence[Run]) -> list[tuple[list[str], list[list[s
         if cells:
             made.append(([*heads, *(heading(name) for name in shown)], cells))
     return made
+
+
+def mark_table(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]] | None:
+    """Returns (headings, rows) for readers, as `table_of`: the first `MOST_SHOWN` links of one scenario that mark.
+
+    None if no link does.
+    """
+    grouped: dict[str, list[dict[str, Any]]] = {}
+    for row in (row for run in runs if run.valid for row in _link_rows(run)):
+        grouped.setdefault(row["link"], []).append(row)
+    marking = ((link, mine) for link, mine in grouped.items() if any(row.get(name) for row in mine for name in MARKS))
+    links = dict(itertools.islice(marking, MOST_SHOWN))
+    shown = [name for name in OF_MARKING_LINKS if any(name in mine[0] and known(mine, name) for mine in links.values())]
+    cells = [[link, *(with_interval(name, mine) for name in shown)] for link, mine in links.items()]
+    return (["link", *(heading(name) for name in shown)], cells) if cells else None
+
+
+def interval_note(runs: Sequence[Run]) -> str:
+    """Returns a sentence on how many runs the intervals of one scenario's tables are over; empty without intervals."""
+    count = sum(run.valid for run in runs)
+    return f"Intervals are over {count} runs." if count > 1 and not repeats(runs) else ""
 
 
 def shortened(runs: Sequence[Run]) -> str:

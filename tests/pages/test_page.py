@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from ccarena.pages import Callout, Cell, Choice, Code, Details, Figure, Items, Page, Section, Table, Text, render, write
 from ccarena.pages.browser import Browser
 from ccarena.pages.charts import STYLES, Axis, Chart, bars, line
+from ccarena.pages.over_time import Course, over_time
 
 HARM = """</script><script>window.harmed = 1</script><img src=x onerror="window.harmed = 2">'"&amp;"""
 
@@ -40,6 +43,23 @@ def test_no_text_is_taken_for_html(browser: Browser, tmp_path: Path) -> None:
 
 def test_the_same_page_gives_the_same_text() -> None:
     assert render(page("a")) == render(page("a"))
+
+
+@pytest.mark.parametrize(
+    "delays", [(60.0, 190.0), (120.0, 130.0), (5.0, 5.0), (0.0, 3.0), (0.0, 40_000.0), (1.0, None)]
+)
+def test_delays_can_be_read_and_times_line_up(delays: tuple[float | None, ...]) -> None:
+    """The delay axis has labels at both ends of the data, whatever its range; charts of one figure share the time."""
+    missing = [None] * 2
+    course = Course("flow", STYLES[0], [1.0] * 4, [*missing, *delays])
+    rates, waits = (chart.plain()["layout"] for chart in over_time("f", 0.5, [2.0] * 4, [course], start_s=1.0).charts)
+    assert rates["xaxis"]["range"] == waits["xaxis"]["range"] == [1.0, 3.0]
+    axis = waits["yaxis"]
+    low, high = (10**end for end in axis["range"])
+    ticks = axis["tickvals"]
+    assert 2 <= len(ticks) <= 9 and (ticks[0], ticks[-1]) == (pytest.approx(low), pytest.approx(high))
+    drawn = [max(ms, 0.1) for ms in delays if ms is not None]
+    assert low * (1 - 1e-9) <= min(drawn) and max(drawn) <= high * (1 + 1e-9)
 
 
 def test_the_reader_chooses_theme_and_series(browser: Browser, tmp_path: Path) -> None:

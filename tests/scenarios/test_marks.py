@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +12,9 @@ import pytest
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: marks not tested (run make)")
 
 import ccarena
+from ccarena import cli
 from ccarena.errors import ScenarioError
+from ccarena.scenarios.tables import interval_note, mark_table
 
 
 def _link(document: dict[str, Any]) -> dict[str, Any]:
@@ -60,6 +64,30 @@ def test_results_have_the_delay_of_each_queue_of_dualpi2_and_tables_the_figures(
     assert table["classic_queue_delay_p99_ms"][0] == pytest.approx(classic["delay_p99_ms"])
     assert table["marked_ect0_packets"][0] > 0
     assert math.isnan(table["l4s_queue_delay_p99_ms"][0])
+
+
+def test_readers_are_shown_the_marks_of_links_that_mark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = _document({"type": "dualpi2"}, {"scheme": "cubic", "ecn": True}, {"scheme": "prague"})
+    results = ccarena.run(document, seeds=2)
+    counted = results.columns("links")
+    head, ((name, *cells),) = mark_table(results.runs) or ([], [[""]])
+    shown = dict(zip(head[1:], (float(cell.partition(" ±")[0].replace(",", "")) for cell in cells), strict=True))
+    assert name == "link0" and len(shown) == 7
+    assert shown["Packets marked_ect1 (packets)"] == round(float(counted["marked_ect1_packets"].mean())) > 0
+    assert shown["p99 delay of the L4S queue (ms)"] < shown["p50 delay of the classic queue (ms)"]
+    assert interval_note(results.runs) == "Intervals are over 2 runs." and interval_note(results.runs[:1]) == ""
+    file = tmp_path / "l4s.yaml"
+    file.write_text(json.dumps(document))
+    assert cli.main(["eval", "--scenario", str(file), "--out", str(tmp_path / "out"), "--seeds", "2"]) == 0
+    printed, page = capsys.readouterr().out, (tmp_path / "out" / "page.html").read_text()
+    assert "links that mark" in printed and printed.count("Intervals are over 2 runs.") == 1
+    assert "p99 delay of the classic queue" in page and "Intervals are over 2 runs." in page
+    # A queue without two parts has no delays of them, and links that mark nothing have no row.
+    one_queue = mark_table(
+        ccarena.run(_document({"type": "codel", "ecn": True}, {"scheme": "cubic", "ecn": True})).runs
+    )
+    assert one_queue is not None and len(one_queue[0]) == 4
+    assert mark_table(ccarena.run(_document({"type": "codel", "ecn": True}, {"scheme": "cubic"})).runs) is None
 
 
 def test_the_base_probability_holds_the_target_delay() -> None:

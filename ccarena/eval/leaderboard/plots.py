@@ -14,7 +14,7 @@ from ccarena.eval.leaderboard.ranking import mark_of
 from ccarena.pages import Axis, Block, Chart, Figure, charts
 from ccarena.pages.charts import Trace
 from ccarena.pages.grid import HeatMap
-from ccarena.pages.over_time import DELAY_TICKS, Course, over_time
+from ccarena.pages.over_time import Course, delay_axis, over_time
 
 __all__ = ["cloud", "competition", "over_time_of", "scatter", "where_it_stands", "win_bars", "win_map", "wins_of"]
 
@@ -65,7 +65,8 @@ def _against_delay(
         if mark[2] > 0 or mark[4] > 0:
             x, height = _ellipse(mark)
             traces.append({**charts.line(name, x, height, look, width=1.0), "hoverinfo": "skip", **hidden})
-    delay = Axis("mean queueing delay (ms, log)", log=True, ticks=DELAY_TICKS)
+    drawn = [ms for trace in traces for ms in trace["x"]]
+    delay = delay_axis("mean queueing delay (ms, log)", drawn)
     return Figure(label, [Chart(delay, Axis(y, from_zero=True), traces, height=440)])
 
 

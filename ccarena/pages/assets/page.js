@@ -38,7 +38,7 @@
     return coloured;
   }
 
-  function dressed(chart, hidden, coloured, width) {
+  function dressed(chart, hidden, coloured, width, sameX) {
     const axis = (own) => ({
       automargin: true, gridcolor: "var(--grid)", linecolor: "var(--edge)", zeroline: false, showline: true,
       ticks: "outside", tickcolor: "var(--edge)", ticklen: 4, fixedrange: false, exponentformat: "none", ...own,
@@ -52,6 +52,11 @@
       hoverlabel: { bgcolor: "var(--surface)", bordercolor: "var(--edge)", font: { color: "var(--ink)" }, namelength: -1 },
       xaxis: axis(chart.layout.xaxis), yaxis: axis(chart.layout.yaxis),
     };
+    // Charts of one time stand below each other with the same ends, however long their labels are.
+    if (sameX && chart.layout.yaxis.type !== "category") {
+      layout.yaxis.automargin = false;
+      layout.margin.l = width < 500 ? 62 : 70;
+    }
     // Long names beside an axis would leave no room for the chart on a phone; names differ in their ends.
     const names = chart.layout.yaxis.type === "category" ? [...new Set(chart.traces.flatMap((trace) => trace.y))] : [];
     if (width < 500 && names.some((name) => name.length > 16)) {
@@ -147,7 +152,7 @@
   function draw(place) {
     const figure = place.closest("figure");
     const coloured = palette("");
-    const { traces, layout } = dressed(chartOf(place), figure.hiddenSeries, coloured, place.clientWidth);
+    const { traces, layout } = dressed(chartOf(place), figure.hiddenSeries, coloured, place.clientWidth, "sameX" in figure.dataset);
     coloured.done();
     const zoomed = place.layout?.xaxis?.autorange === false && place.zoomed;
     if (zoomed) layout.xaxis.range = place.layout.xaxis.range;
@@ -216,7 +221,7 @@
         const chart = chartOf(place);
         const left = (column * width) / columns;
         if (chart.title) write(left + width / columns / 2, y + 14, chart.title, 'text-anchor="middle" font-weight="600"');
-        const { traces, layout } = dressed(chart, figure.hiddenSeries, coloured, width);
+        const { traces, layout } = dressed(chart, figure.hiddenSeries, coloured, width, "sameX" in figure.dataset);
         const size = { width: width / columns, height: chart.height };
         const svg = await Plotly.toImage({ data: traces, layout: { ...layout, ...size } },
           { format: "svg", ...size, imageDataOnly: true });

@@ -13,10 +13,10 @@ addEventListener("DOMContentLoaded", () => {
   const OWN = "own";
   const chooser = (id, label, options) => {
     const select = make("select", options.map(([value, text]) => make("option", text, { value })), { id, autocomplete: "off" });
-    return [make("label", label, { for: id }), select];
+    return [make("span", [make("label", label, { for: id }), select]), select];
   };
-  const [groupLabel, group] = chooser("ranks-group", "Traces", data.groups.map((each, at) => [at, each.name]));
-  const [scoreLabel, score] = chooser("ranks-score", "Score",
+  const [groupPair, group] = chooser("ranks-group", "Traces", data.groups.map((each, at) => [at, each.name]));
+  const [scorePair, score] = chooser("ranks-score", "Score",
     [...data.scores.map((each) => [each.name, each.title]), [OWN, "your own weights"]]);
   const baselines = make("input", "", { type: "checkbox", id: "ranks-baselines", autocomplete: "off" });
   const weights = ["Throughput", "Delay", "Sharing with CUBIC"].map((name, at) => {
@@ -29,7 +29,7 @@ addEventListener("DOMContentLoaded", () => {
   const about = make("p", "");
   const said = make("p", "", { role: "status" });
   const tables = make("div", "");
-  box.append(make("div", [groupLabel, group, scoreLabel, score,
+  box.append(make("div", [groupPair, scorePair,
     make("label", [baselines, " baselines, rules and oracles"], { for: "ranks-baselines" })], { class: "chooser" }),
   about, sliders, said, tables);
 
