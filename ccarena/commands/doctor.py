@@ -24,7 +24,7 @@ from ccarena.controllers.build import tools
 from ccarena.core import programs
 from ccarena.core.machine import is_linux, lines_of, usable_cores
 from ccarena.core.terminal import Progress, print_table, progress_bar
-from ccarena.errors import CcarenaError, MachineError
+from ccarena.errors import CcarenaError, MachineError, MissingDependencyError
 from ccarena.extras import how_to_add
 from ccarena.pages.states import STATES, state_of
 from ccarena.traces.files import available, search_path
@@ -222,6 +222,41 @@ def emulator() -> Finding:
     return _lacking("emulator", f"TUN, network namespaces, {rights}; {program}", lacking)
 
 
+def quic() -> Finding:
+    """Checks that the program of `--backend quic` runs."""
+    try:
+        program = programs.find(programs.QUIC)
+        subprocess.run([program, "--help"], capture_output=True, timeout=DEADLINE_S, check=True)
+    except MachineError as error:
+        return _lacking("QUIC", "", [_parted(str(error))])
+    except (OSError, subprocess.SubprocessError) as error:
+        return Finding("QUIC", "missing", f"ccarena-quic fails: {error}", "delete it, and `make setup` builds it anew")
+    return Finding("QUIC", "ok", f"{program}; links are the emulator's")
+
+
+def stacks() -> Finding:
+    """Returns the stacks of others that can run here."""
+    from ccarena.scenarios.stacks import shipped_stacks
+
+    lacks = {name: stack.lacks for name, stack in shipped_stacks().items()}
+    here = [name for name, lack in lacks.items() if not lack]
+    found = f"{len(here)} of {len(lacks)} can run{': ' if here else ''}{', '.join(here)}"
+    if len(here) == len(lacks):
+        return Finding("stacks", "ok", found)
+    advice = "`ccarena stacks get NAME`, or all; only entrants `stack:NAME` need them"
+    return Finding("stacks", "limited" if here else "missing", found, advice)
+
+
+def browser_simulator() -> Finding:
+    """Checks that pages can run scenarios in a browser: that the simulator was built for them."""
+    from ccarena.play.page import assets
+
+    try:
+        return Finding("run in pages", "ok", f"the simulator for web pages is in {assets()}")
+    except MissingDependencyError as error:
+        return Finding("run in pages", "missing", *_parted(str(error)))
+
+
 def link_speed(rates_mbps: Sequence[int], progress: Progress | None = None) -> Finding:
     """Returns the highest of the rising rates at which the kernel's CUBIC runs over a valid emulated link on this
     machine.
@@ -385,9 +420,12 @@ CHECKS: dict[str, Callable[[], Finding]] = {
     "GPU": gpu,
     "kernel bridge": kernel_bridge,
     "emulator": emulator,
+    "QUIC": quic,
+    "stacks": stacks,
     "ccarena build": webassembly,
     "mahimahi": mahimahi,
     "pictures": pictures,
+    "run in pages": browser_simulator,
     "public traces": public_traces,
     "memory, disk": memory_and_disk,
     "cores": cores,

@@ -60,7 +60,7 @@ def test_json_and_table_have_every_capability(capsys) -> None:
     findings = json.loads(capsys.readouterr().out)
     cli.main(["doctor"])
     table = capsys.readouterr().out
-    assert len(findings) == 12
+    assert len(findings) == 15
     for finding in findings:
         assert set(finding) == {"capability", "state", "found", "advice"}
         assert finding["state"] in ("ok", "limited", "missing")
@@ -75,6 +75,22 @@ def kernel_says(folder: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> doc
     program.chmod(0o755)
     monkeypatch.setenv("CCARENA_BIN_DIR", str(folder))
     return doctor.kernel_bridge()
+
+
+@pytest.mark.linux
+def test_quic_stacks_and_pages_say_how_to_get_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "ccarena-quic"
+    monkeypatch.setenv("CCARENA_BIN_DIR", str(tmp_path))
+    monkeypatch.setenv("CCARENA_STACKS_DIR", str(tmp_path / "none"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert doctor.quic().state == "missing" and "make" in doctor.quic().advice
+    for code, state in (("exit 0", "ok"), ("exit 3", "missing")):
+        program.write_text(f"#!/bin/sh\n{code}\n")
+        program.chmod(0o755)
+        assert doctor.quic().state == state
+    assert "ccarena stacks get" in doctor.stacks().advice and doctor.stacks().found.startswith("0 of ")
+    monkeypatch.setattr("ccarena.play.page.PAGE", "none.html")
+    assert doctor.browser_simulator().state == "missing" and "make web" in doctor.browser_simulator().advice
 
 
 @pytest.mark.linux
