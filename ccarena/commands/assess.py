@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
         if said := time_needed(args.backend, [run.work for run in flat], jobs):
             print(said, file=sys.stderr)
         try:
-            with runner.progress(flat) as progress:
+            with runner.progress(flat, "assessing") as progress:
                 for entrant, of_entrant, place in zip(entrants, everything, folders, strict=True):
                     assessments.append(assess(entrant, plan, of_entrant, place, executor, progress))
         except CcarenaError:  # a full disk loses no answers
@@ -135,7 +135,7 @@ def _print(args: argparse.Namespace, assessments: list[Assessment], plan: Plan) 
     for each in assessments:
         title = f"{each.entrant.label}: {page.counted(each.counts())}{quick}"
         rows = [
-            [answer.question.name.partition("/")[2], *row.values()]
+            [answer.question.name.partition("/")[2], *(row[name] for name in page.HEAD)]
             for answer in each.answers
             for row in answer.criteria
             if row["state"] != "pass"

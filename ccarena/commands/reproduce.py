@@ -183,7 +183,7 @@ def _reproduce(
 
     `keep`: called with each suite's result and folder before its files are written.
     """
-    loaded = [suite.load(name, args.backend, traces) for name in names]
+    loaded = [suite.load(name, args.backend, traces, args.quick) for name in names]
     if program := BACKENDS[args.backend].program:
         find(program)
     trained: dict[str, dict[str, policy.Policy]] = {}

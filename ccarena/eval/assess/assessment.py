@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ccarena.core.files import write_atomically
+from ccarena.core.plain_data import plain
 from ccarena.errors import ConfigError
 from ccarena.eval.assess import questions
 from ccarena.eval.reproduce import checks, kernel, runner, runs, tables
@@ -49,8 +50,10 @@ class Answer:
     """Answer to one question: a row per criterion, and what plots need."""
 
     question: Loaded
-    criteria: Sequence[Mapping[str, str]]
-    """Rows with `criterion`, `required`, `measured` and `state`."""
+    criteria: Sequence[Mapping[str, Any]]
+    """Rows with `criterion`, `required`, `measured`, `state` and `values`: the measured numbers of each requirement, by
+    label (`value`, or their places, without labels).
+    """
     rows: Sequence[Row]
     failures: Sequence[str]
     """Runs that failed, each with its reason."""
@@ -144,13 +147,23 @@ def read(folder: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: cannot read the assessment: {error}; run `ccarena assess` again") from error
 
 
-def _criterion(judged: checks.Judged) -> dict[str, str]:
+def _criterion(judged: checks.Judged) -> dict[str, Any]:
+    labels = judged.labels or [()] * len(judged.values)
+    numbers = plain(judged.values)
     return {
         "criterion": judged.claim,
         "required": judged.paper,
         "measured": judged.measured,
         "state": STATES[judged.state],
+        "values": [_labelled(*part) for part in zip(labels, numbers, strict=True)],
     }
+
+
+def _labelled(labels: Sequence[str], numbers: Sequence[float | None]) -> dict[str, float | None]:
+    """Returns the numbers by label; numbers without labels are called `value`, or several by their places from 1."""
+    places = [str(place) for place in range(1, len(numbers) + 1)] if len(numbers) > 1 else ["value"]
+    names = [name or place for name, place in zip(labels or places, places, strict=True)]
+    return dict(zip(names, numbers, strict=True))
 
 
 def _about(plan: Plan, of_question: Sequence[runs.Run], rows: Sequence[Row], failed: Sequence[str]) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def markdown(assessment: Assessment, plan: Plan) -> str:
         suite = answer.question.suite
         lines += [f"## {suite.title}", "", f"{suite.paper}. {suite.summary}", ""]
         lines += [f"| {' | '.join(HEAD)} |", "|---|---|---|---|"]
-        lines += [f"| {' | '.join(cell(each) for each in row.values())} |" for row in answer.criteria]
+        lines += [f"| {' | '.join(cell(row[name]) for name in HEAD)} |" for row in answer.criteria]
         lines += ["", *(f"- not run: {text}" for text in answer.failures), *([""] if answer.failures else [])]
     lines += ["## Not asked here", "", *(f"- Section {number}: {text}" for number, text in questions.NOT_ASKED.items())]
     return "\n".join(lines) + "\n"
@@ -102,7 +102,7 @@ def _overview(assessments: Sequence[Assessment]) -> Section:
     return Section("Side by side", "The worst state of each question's criteria.", [Table(head, rows, words=len(head))])
 
 
-def _worst(criteria: Sequence[Mapping[str, str]]) -> Cell:
+def _worst(criteria: Sequence[Mapping[str, Any]]) -> Cell:
     given = {row["state"] for row in criteria}
     worst = next(state for state in ("fail", "undecided", "not run", "pass") if state in given)
     return Cell(worst, SHOWN[worst])

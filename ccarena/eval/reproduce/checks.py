@@ -36,6 +36,7 @@ Further keys of a claim:
 - `all_of: [{measured, holds, paper}, ...]` has several requirements, instead of `measured` and `holds`.
 - `for_each: {AXIS: all}` or `{AXIS: [LABELS]}` gives one claim per combination, with `${AXIS}` in its texts and its
   element of a `paper` list.
+- `${CONSTANT}` or an expression of constants in a text is its value, also in a quick run that changes it.
 - `direction` is a weaker requirement in the forms of `holds`. A claim that meets only this one differs.
 - `under: {AXIS: {LABEL: OTHER}}` is another condition. A claim without the paper's direction is judged again with
   OTHER's cells in place of LABEL's. It differs if it or its direction holds there, and the page names the condition.
@@ -95,6 +96,9 @@ STATES: dict[str, str] = {
 
 READINGS: dict[str, float] = {"printed": 0.10, "computed": 0.10, "figure": 0.20, "words": 0.25}
 """Ways to read a number of a paper, with the largest tolerance that each allows."""
+
+MORE_DIGITS = 4
+"""Digits at most that tell a value from the limit that it misses."""
 
 Reading = Literal["printed", "computed", "figure", "words"]
 Better = Literal["higher", "lower"]
@@ -156,6 +160,8 @@ class ParsedPart(NamedTuple):
     """Test that nothing is farther in the paper's direction than the tolerance; only for a statement with one side."""
     required: str
     """Requirement in words."""
+    limits: Sequence[tuple[float, float] | None]
+    """Least and largest value that the requirement allows, of all values or of each; None if it is no such range."""
 
 
 @dataclass(frozen=True)
@@ -261,7 +267,7 @@ def _parse_part(
         weaker = _parse_test(part.direction, names, f"{path}.direction", chosen, numbers, part.better)
     if part.better is not None:
         beyond = _parse_test(part.holds, names, f"{path}.holds", chosen, numbers)
-    return ParsedPart(value, holds, weaker, numbers, beyond, _in_words(part))
+    return ParsedPart(value, holds, weaker, numbers, beyond, _in_words(part), _limits(part.holds))
 
 
 def _check_reading(part: Part, numbers: Result | None, path: str, why: str) -> None:
@@ -323,6 +329,14 @@ def bounds(holds: Mapping[str, Any], better: Better | None, paper: float | None)
     if limits is None or not all(isinstance(limit, (int, float)) for limit in limits):
         return None
     return float(limits[0]), float(limits[1])
+
+
+def _limits(holds: Mapping[str, Any]) -> list[tuple[float, float] | None]:
+    """Returns `bounds` of a requirement that states them as numbers: one pair, or one for each measured value."""
+    form = next(key for key in holds if key != "by")
+    if form in ("at_least", "at_most") and isinstance(holds[form], list):
+        return [bounds({form: limit}, None, None) for limit in holds[form]]
+    return [bounds(holds, None, None)]
 
 
 def _best(value: Measured, better: str) -> Measured:
@@ -423,7 +437,7 @@ def _judge(claim: Claim, rows: Sequence[Row], partial: bool) -> Judged:
     return Judged(
         claim.text,
         claim.paper,
-        "; ".join(_shown(result, model) for result in results),
+        "; ".join(_shown(result, model, part.limits) for result, part in zip(results, claim.parts, strict=True)),
         state,
         [list(result.values) for result in results],
         _fill(model.differs_in, claim.chosen),
@@ -679,15 +693,28 @@ def _paper(paper: Any, model: ClaimModel) -> str:
     return ", ".join(f"{x:g}" for x in numbers) + (f" {model.unit}" if model.unit else "")
 
 
-def _shown(result: Result, model: ClaimModel) -> str:
+def _shown(result: Result, model: ClaimModel, limits: Sequence[tuple[float, float] | None]) -> str:
     cells = []
     for i, value in enumerate(result.values):
-        text = _number(value, model.digits)
+        at = i if result.kept is None else result.kept[i]
+        text = _apart(value, model.digits, limits[at if len(limits) > 1 else 0])
         if i < len(result.intervals) and all(map(math.isfinite, result.intervals[i])):
             low, high = (_number(x, model.digits) for x in result.intervals[i])
             text += f" [{low}, {high}]" if low != high else ""
         cells.append(f"{result.labels[i]}: {text}" if result.labels and result.labels[i] else text)
     return ", ".join(cells) + (f" {model.unit}" if model.unit else "") if cells else "–"
+
+
+def _apart(value: float, digits: int, limits: tuple[float, float] | None) -> str:
+    """Returns the number with further digits if it is beyond a limit that it would be rounded to."""
+    text = _number(value, digits)
+    low, high = limits or (-math.inf, math.inf)
+    missed = [limit for limit, beyond in ((low, value < low), (high, value > high)) if beyond and math.isfinite(value)]
+    for more in range(digits, digits + MORE_DIGITS + 1):
+        text = _number(value, more)
+        if text not in [_number(limit, more) for limit in missed]:
+            break
+    return text
 
 
 def _number(value: float, digits: int) -> str:

@@ -11,7 +11,16 @@ from ccarena.eval.reproduce.checks import STATES, Judged
 from ccarena.eval.reproduce.figures import beside_the_paper, figures
 from ccarena.eval.reproduce.runs import Run
 from ccarena.eval.reproduce.suite import Loaded
-from ccarena.eval.reproduce.tables import HEAD, backend_of, beside_state, name_of, remarks, seeds_of, technical
+from ccarena.eval.reproduce.tables import (
+    HEAD,
+    backend_of,
+    beside_state,
+    name_of,
+    quick_line,
+    remarks,
+    seeds_of,
+    technical,
+)
 from ccarena.eval.reproduce.values import Row
 from ccarena.pages import Block, Callout, Cell, Items, Page, Section, Table, write
 from ccarena.pages.states import state_of, worst
@@ -95,9 +104,7 @@ def _findings(digest: Mapping[str, Any]) -> list[Block]:
         said.append(f"{untested} of the claims are not tested: {STATES['not tested']}.")
     out: list[Block] = [Callout(worst(map(state_of, counts)), headline, [Items(said)] if said else [])]
     if digest["quick"]:
-        out.append(
-            Callout("partly", "QUICK: fewer seeds or a shorter sweep than the full run; no basis for a conclusion")
-        )
+        out.append(Callout("partly", quick_line(digest)))
     if missing := digest.get("missing"):
         out.append(Callout("neutral", f"Generated capacity in the place of recorded traces: {', '.join(missing)}"))
     if digest["failed"]:

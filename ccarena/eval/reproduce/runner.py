@@ -81,7 +81,8 @@ class Progress:
     Mbit/s.
     """
 
-    def __init__(self, runs: Sequence[Run]) -> None:
+    def __init__(self, runs: Sequence[Run], doing: str = "reproducing") -> None:
+        self._doing = doing
         self._total, self._work = len(runs), sum(run.work for run in runs)
         self._done, self._left = 0, self._work
         self._began_s = time.monotonic()
@@ -122,7 +123,7 @@ class Progress:
 
     def line(self) -> str:
         """Returns a line on the progress, for outputs without a bar."""
-        return f"reproducing {1 - self._left / max(self._work, 1e-9):4.0%}  {self._line()}"
+        return f"{self._doing} {1 - self._left / max(self._work, 1e-9):4.0%}  {self._line()}"
 
     def start(self) -> None:
         """Opens the bar, if stderr is a terminal."""
@@ -132,7 +133,7 @@ class Progress:
         from rich.progress import BarColumn, TextColumn
         from rich.progress import Progress as Bar
 
-        columns = (TextColumn("reproducing"), BarColumn(), TextColumn("{task.fields[line]}"))
+        columns = (TextColumn(self._doing), BarColumn(), TextColumn("{task.fields[line]}"))
         self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
         self._task = self._bar.add_task("", total=self._work, line="")
         self._bar.start()
@@ -144,9 +145,9 @@ class Progress:
 
 
 @contextlib.contextmanager
-def progress(runs: Sequence[Run]) -> Iterator[Progress]:
-    """Shows a [`Progress`] over all runs of a command during the block."""
-    shown = Progress(runs)
+def progress(runs: Sequence[Run], doing: str = "reproducing") -> Iterator[Progress]:
+    """Shows a [`Progress`] over all runs of a command during the block; `doing` is the first word of its lines."""
+    shown = Progress(runs, doing)
     shown.start()
     try:
         with heartbeat(shown.line):

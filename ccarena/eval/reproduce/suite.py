@@ -18,6 +18,7 @@ from ccarena.errors import ConfigError, did_you_mean, excerpt, several
 from ccarena.eval.reproduce import computed, kernel, measures, own_traces
 from ccarena.eval.reproduce.checks import Claim, ClaimModel, parse_claim
 from ccarena.eval.reproduce.values import Measured, Names, parse_value
+from ccarena.scenarios import template
 from ccarena.scenarios.backends import BACKENDS, SIM
 from ccarena.scenarios.sweep import axes_of, label_of
 from ccarena.traces.given import GivenTrace
@@ -26,6 +27,8 @@ __all__ = ["Figure", "Loaded", "Suite", "find", "load", "runs_on", "shipped"]
 
 MOST_CELLS = 100_000
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_TEXTS = ("claim", "paper", "note", "differs_in", "why")
+"""Fields of a claim in which `${...}` names constants."""
 _RESERVED = ("seed", "index", "flow", "uniform", "policies")
 
 
@@ -173,8 +176,10 @@ def find(words: Sequence[str], backend: str = SIM) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def load(name: str, backend: str = SIM, traces: Sequence[GivenTrace] = ()) -> Loaded:
+def load(name: str, backend: str = SIM, traces: Sequence[GivenTrace] = (), quick: bool = False) -> Loaded:
     """Loads the suite `PAPER/NAME`, or that of a file, for a backend, with `traces`, if given, instead of its own.
+
+    Its texts name the constants of a full run, or of a `quick` one.
 
     Raises ConfigError that starts with `FILE: PATH:`.
     """
@@ -184,13 +189,20 @@ def load(name: str, backend: str = SIM, traces: Sequence[GivenTrace] = ()) -> Lo
             text = read_bytes(path)
         except OSError as error:
             raise ConfigError(f"{name}: cannot read the suite: {error.strerror}; expected a YAML file") from error
-        return parse(text, f"own/{path.stem}", name, backend, traces)
+        return parse(text, f"own/{path.stem}", name, backend, traces, quick)
     text = resources.files("ccarena.eval").joinpath(f"suites/{name}.yaml").read_bytes()
-    return parse(text, name, f"suites/{name}.yaml", backend, traces)
+    return parse(text, name, f"suites/{name}.yaml", backend, traces, quick)
 
 
-def parse(text: bytes, name: str, source: str, backend: str = SIM, traces: Sequence[GivenTrace] = ()) -> Loaded:
-    """Returns the suite in `text`; `source` leads its errors."""
+def parse(
+    text: bytes,
+    name: str,
+    source: str,
+    backend: str = SIM,
+    traces: Sequence[GivenTrace] = (),
+    quick: bool = False,
+) -> Loaded:
+    """Returns the suite in `text`; `source` leads its errors. See `load` for the other arguments."""
     data = parse_yaml(text, source)
     if not isinstance(data, dict):
         raise ConfigError(f"{source}: expected a mapping with `title`, `paper`, `sweep`, `scenario` and `claims`")
@@ -205,12 +217,12 @@ def parse(text: bytes, name: str, source: str, backend: str = SIM, traces: Seque
         problems = map(_problem, error.errors(include_url=False))
         raise ConfigError(f"{source}: {several('the suite', problems)}") from None
     try:
-        return _checked(suite, name, source, backend, sections)
+        return _checked(suite, name, source, backend, sections, quick)
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from error
 
 
-def _checked(suite: Suite, name: str, source: str, backend: str, sections: Collection[str]) -> Loaded:
+def _checked(suite: Suite, name: str, source: str, backend: str, sections: Collection[str], quick: bool) -> Loaded:
     if (suite.scenario is None) == (suite.compute is None):
         raise ConfigError("expected one of `scenario` and `compute`")
     if suite.compute is not None:
@@ -237,6 +249,7 @@ def _checked(suite: Suite, name: str, source: str, backend: str, sections: Colle
     for axis, labels in suite.quick.sweep.items():
         _match_known({axis: labels}, axes, "quick.sweep")
     _known_names(suite.quick.constants, suite.constants, "quick.constants", "constant")
+    suite = _worded(suite, axes, quick)
     for key, spec in suite.measures.items():
         measures.check(spec, f"measures.{key}")
     names = Names(
@@ -247,6 +260,30 @@ def _checked(suite: Suite, name: str, source: str, backend: str, sections: Colle
     for i, claim in enumerate(suite.claims):
         claims += parse_claim(claim.model_copy(update={"aside": suite.aside or claim.aside}), names, f"claims[{i}]")
     return Loaded(name, source, suite, axes, claims, list(_figures(suite, names)), backend, frozenset(sections))
+
+
+def _worded(suite: Suite, axes: Collection[str], quick: bool) -> Suite:
+    """Returns the suite with the values of constants in its texts.
+
+    Names of axes stay, for the claims of each `for_each`.
+    """
+    names = {**suite.constants, **(suite.quick.constants if quick else {})}
+
+    def worded(text: Any, path: str) -> Any:
+        for expression in template.expressions(text) if isinstance(text, str) else ():
+            if expression not in axes:
+                value = template.expand(f"${{{expression}}}", names, path)
+                shown = f"{value:g}" if isinstance(value, float) else str(value)
+                text = text.replace(f"${{{expression}}}", shown)
+        return text
+
+    claims = [
+        claim.model_copy(update={key: worded(getattr(claim, key), f"claims[{i}].{key}") for key in _TEXTS})
+        for i, claim in enumerate(suite.claims)
+    ]
+    conditions = [worded(text, f"conditions[{i}]") for i, text in enumerate(suite.conditions)]
+    summary = worded(suite.summary, "summary")
+    return suite.model_copy(update={"summary": summary, "conditions": conditions, "claims": claims})
 
 
 def _figures(suite: Suite, names: Names) -> Iterator[tuple[Figure, Measured | None]]:

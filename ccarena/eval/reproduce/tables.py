@@ -27,6 +27,7 @@ __all__ = [
     "folder_of",
     "name_of",
     "print_suite",
+    "quick_line",
     "read_folder",
     "remarks",
     "seeds_of",
@@ -62,6 +63,7 @@ def digest_of(loaded: Loaded, judged: Sequence[Judged], about: Mapping[str, Any]
         "summary": suite.summary,
         "conditions": suite.conditions,
         **about,
+        **({"shorter": True} if about["quick"] and suite.scenario and suite.quick.constants else {}),
         "claims": [_entry(claim) for claim in judged],
     }
     return dict(plain(digest))
@@ -83,7 +85,7 @@ def claims_markdown(digest: Mapping[str, Any], level: int = 1) -> str:
     runs = f"{digest['runs']} runs, {seeds_of(digest)} per cell"
     lines = [f"{'#' * level} {name_of(digest)}: {digest['title']}", "", f"{digest['paper']}. {digest['summary']}", ""]
     if digest["quick"]:
-        lines += ["**QUICK: fewer seeds or a shorter sweep than the full run; no basis for a conclusion.**", ""]
+        lines += [f"**{quick_line(digest)}.**", ""]
     if digest["conditions"]:
         lines += ["Conditions, and how they differ from the paper's:", ""]
         lines += [f"- {text}" for text in digest["conditions"]] + [""]
@@ -104,6 +106,12 @@ def claims_markdown(digest: Mapping[str, Any], level: int = 1) -> str:
     notes = _noted(digest["claims"])
     failed = [f"- FAILED: {text}" for text in digest["failed"]]
     return "\n".join([*lines, *([""] if notes or failed else []), *notes, *failed]) + "\n"
+
+
+def quick_line(digest: Mapping[str, Any]) -> str:
+    """Returns the warning above the results of a quick run. Notes of claims explain results of full runs."""
+    runs = "few seeds and shorter runs" if digest.get("shorter") else "few seeds"
+    return f"QUICK: {runs}, no basis for a conclusion; notes are about full runs"
 
 
 def command_of(digest: Mapping[str, Any]) -> str:
@@ -169,7 +177,7 @@ def remarks(claims: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     """Returns the notes, each with its claims; a note that several share appears once."""
     about: dict[str, list[str]] = {}
     for claim in claims:
-        why = claim.get("why") and f"judged so because {claim['why']}"
+        why = claim.get("why") and f'the requirement is "{claim["required"]}" because {claim["why"]}'
         for text in (claim["differs_in"] and f"differs in that {claim['differs_in']}", claim["note"], why):
             if text:
                 about.setdefault(text, []).append(claim["claim"])
@@ -198,7 +206,7 @@ def print_suite(digest: Mapping[str, Any], files: Sequence[Path], policies: str 
     title = (
         f"{name_of(digest)} ({digest['paper']})"
         + (f"  with {policies}" if policies else "")
-        + ("  QUICK: few seeds, no basis for a conclusion" if digest["quick"] else "")
+        + (f"  {quick_line(digest)}" if digest["quick"] else "")
     )
     rows = [
         [c["claim"], c["paper"], c["measured"], c.get("required", ""), c["state"] + beside_state(c)]

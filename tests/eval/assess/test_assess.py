@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from ccarena.errors import ConfigError
 from ccarena.eval.assess import questions
 from ccarena.eval.assess.assessment import ASSESSMENT, STATES, Plan, expanded, read
 from ccarena.eval.assess.page import MARKDOWN, PAGE, SHOWN
-from ccarena.eval.reproduce import checks
+from ccarena.eval.reproduce import checks, runner
 from ccarena.scenarios.entrants import parse
 from ccarena.scenarios.one_run import checked
 
@@ -99,8 +101,18 @@ def test_every_state_of_a_claim_is_one_of_a_criterion() -> None:
         )
 
 
-def test_files_say_what_the_table_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_say_what_the_table_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[str] = []
+
+    def beside(line: Callable[[], str]) -> contextlib.AbstractContextManager[None]:
+        lines.append(line())
+        return contextlib.nullcontext()
+
+    monkeypatch.setattr(runner, "heartbeat", beside)
     found = assessment(tmp_path, "cubic", "bufferbloat", "reordering")
+    assert lines[0].startswith("assessing ")
     said = capsys.readouterr().out
     assert "cubic: 1 pass, 1 fail" in said and "bufferbloat" in said and "reordering" not in said
     markdown = (tmp_path / "cubic" / MARKDOWN).read_text("utf-8")
@@ -109,6 +121,10 @@ def test_files_say_what_the_table_says(tmp_path: Path, capsys: pytest.CaptureFix
     assert "RFC 9743, section 5.1.2" in (tmp_path / PAGE).read_text("utf-8")
     assert (tmp_path / "cubic" / "bufferbloat" / "scenarios.yaml").is_file()
     assert set(found) == {"bufferbloat", "reordering"}
+    rows = [row for answer in read(tmp_path / "cubic")["answers"] for row in answer["criteria"]]
+    for row in rows:
+        numbers = [f"{label}: {number:.1f}" for label, number in row["values"][0].items()]
+        assert all(number in row["measured"] for number in numbers), row
     assert read(tmp_path / "cubic")["states"] == {"pass": 1, "fail": 1, "undecided": 0, "not run": 0}
 
 

@@ -193,6 +193,21 @@ def test_forms_of_claims(measured: Any, holds: Any, paper: Any, expected: bool) 
     assert judged_as(measured, holds, paper).state == ("holds" if expected else "does not hold")
 
 
+@pytest.mark.parametrize(
+    ("measured", "holds", "shown"),
+    [
+        (0.7965, {"at_least": 0.8}, "0.796"),
+        (0.803, {"at_least": 0.8}, "0.80"),
+        (0.79996, {"at_least": 0.8}, "0.79996"),
+        ([1.004, 3.0], {"at_most": [1, 2]}, "1.004, 3.00"),
+        (2.003, {"between": [1, 2]}, "2.003"),
+        (2.003, {"all": [{"at_least": 1}, {"at_most": 2}]}, "2.003"),
+    ],
+)
+def test_a_value_that_misses_its_limit_is_not_shown_as_the_limit(measured: Any, holds: Any, shown: str) -> None:
+    assert judged_as(measured, holds).measured == shown
+
+
 def test_direction_note_and_condition() -> None:
     judged = judged_as(2, {"within": "10 %"}, 3.5, direction={"at_least": 1}, note="why", differs_in="where", unit="s")
     assert (judged.state, judged.note, judged.differs_in) == ("differs", "why", "where")

@@ -78,7 +78,7 @@ def test_a_quick_run_says_so_and_keeps_the_full_one(
     full = set(keys(out / "own" / "mine"))
     capsys.readouterr()
     assert cli.main(["reproduce", str(path), "--out", str(out), "--jobs", "1", "--quick"]) == 0
-    assert "QUICK" in capsys.readouterr().out
+    assert "QUICK: few seeds" in capsys.readouterr().out
     folder = out / "own" / "mine"
     assert "**QUICK" in (folder / "claims.md").read_text("utf-8")
     assert json.loads((folder / "claims.json").read_text("utf-8"))["quick"] is True

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from ccarena.errors import ConfigError
 from ccarena.eval.reproduce import runs, suite
+from ccarena.eval.reproduce.values import cell_key
+from ccarena.scenarios.backends import BACKENDS
 
 _core = pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: suites not tested (run make)")
 
@@ -25,6 +30,73 @@ def test_every_cell_of_a_shipped_suite_is_a_valid_scenario(name: str) -> None:
         for run in runs.expand(loaded, quick, seeds=1):
             if "document" in run.spec:
                 _core.validate_scenario(json.dumps(runs.located(run.spec["document"])))
+
+
+def leaves(node: Any, key: str = "") -> Iterator[tuple[str, float]]:
+    """Yields the unit that each number's key ends with, such as `s` of `start_s`, and the number."""
+    if isinstance(node, Mapping):
+        for name, value in node.items():
+            yield from leaves(value, str(name).rpartition("_")[2])
+    elif isinstance(node, list):
+        for value in node:
+            yield from leaves(value, key)
+    elif isinstance(node, (int, float)) and not isinstance(node, bool):
+        yield key, float(node)
+
+
+def numbers(run: runs.Run) -> set[tuple[str, float]]:
+    edges = [run.spec["window"], *run.spec["windows"].values()]
+    return {*leaves([run.spec["document"], run.spec["measures"]]), *(("s", float(x)) for pair in edges for x in pair)}
+
+
+SHORTENED = [
+    (name, backend)
+    for name in suite.shipped()
+    for backend in BACKENDS
+    if suite.runs_on(suite.load(name), backend)
+    if (found := suite.load(name, backend)).suite.quick.constants and found.suite.scenario
+]
+
+
+@pytest.mark.parametrize(("name", "backend"), SHORTENED)
+def test_texts_of_a_quick_run_name_its_own_times(name: str, backend: str) -> None:
+    loaded = suite.load(name, backend, quick=True)
+    short = runs.expand(loaded, True, 1)
+    full = runs.expand(loaded, False, 1, cells={cell_key(run.cell) for run in short})
+    assert sum(run.spec["document"]["duration_s"] for run in short) < sum(
+        run.spec["document"]["duration_s"] for run in full
+    ), "`QUICK: shorter runs` would not be true"
+    changed = set().union(*map(numbers, full)) - set().union(*map(numbers, short))
+    before, now = loaded.suite.constants, loaded.suite.quick.constants
+    changed |= {(key.rpartition("_")[2], before[key]) for key in now if isinstance(before[key], (int, float))}
+    changed -= {(key.rpartition("_")[2], value) for key, value in now.items() if isinstance(value, (int, float))}
+    file = resources.files("ccarena.eval").joinpath("suites").joinpath(f"{name}.yaml")
+    written = yaml.safe_load(file.read_text("utf-8"))
+    written |= written.get(backend, {})
+    texts = [written["title"], written["summary"], *written.get("conditions", [])]
+    texts += [str(claim.get(key, "")) for claim in written["claims"] for key in ("claim", "paper", "differs_in")]
+    texts = [re.sub(r"\$\{.*?\}", "…", text) for text in texts]
+    allowed = "retransmission timeout of at least 1 s"
+    for unit, value in changed:
+        if unit in ("s", "ms", "flows"):
+            stated = rf"(?<![\d.]){re.escape(f'{value:g}')}(?:(?:,| to| and| or) [\d., andto]+)? {unit}\b"
+            wrong = [text for text in texts if re.search(stated, text.replace(allowed, ""))]
+            assert not wrong, f"--quick changes {value:g} {unit}: write it as `${{CONSTANT}}` in {wrong}"
+
+
+def test_texts_take_constants_of_the_run() -> None:
+    full, quick = (suite.load("wcc/dynamic", quick=flag) for flag in (False, True))
+    for loaded, said in ((full, "after 7 s:"), (quick, "after 1.4 s:")):
+        assert any(said in claim.text for claim in loaded.claims)
+    assert "0, 5, 10 and 15 s" in " ".join(suite.load("acct/fairness", quick=True).suite.conditions)
+
+
+@pytest.mark.parametrize("name", suite.shipped())
+def test_notes_name_the_claims_that_they_mean_and_not_the_suites_own_command(name: str) -> None:
+    for claim in suite.load(name).claims:
+        place = re.search(r"claims? (above|below)|next (two )?claim|see above", claim.model.note, re.IGNORECASE)
+        assert place is None, f"{claim.text}: notes stand in a list of their own; name the claim"
+        assert f"`ccarena reproduce {name}`" not in claim.model.note, claim.text
 
 
 def test_suites_are_found_by_name_paper_and_path() -> None:

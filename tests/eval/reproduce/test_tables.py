@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -114,6 +115,30 @@ def test_a_note_of_several_claims_stands_once() -> None:
         "claims": [{**claim, "claim": "A"}, {**claim, "claim": "B"}],
     }
     assert tables.claims_markdown(digest).endswith("\n- These 2 claims: The reason.\n  - A\n  - B\n")
+
+
+def test_a_note_on_the_requirement_states_it() -> None:
+    claim = {
+        "claim": "A",
+        "differs_in": "",
+        "note": "",
+        "required": "at most 25 % above, words",
+        "why": "less is better",
+    }
+    assert tables.remarks([claim]) == {'the requirement is "at most 25 % above, words" because less is better': ["A"]}
+
+
+def test_a_quick_run_says_whether_its_runs_are_shorter() -> None:
+    def line(name: str, quick: bool) -> Any:
+        digest = tables.digest_of(suite.load(name, quick=quick), [], {"quick": quick})
+        return digest.get("shorter"), tables.quick_line(digest)
+
+    assert line("wcc/dynamic", True) == (
+        True,
+        "QUICK: few seeds and shorter runs, no basis for a conclusion; notes are about full runs",
+    )
+    assert line("hercules/arrival", True)[1].startswith("QUICK: few seeds, no basis")
+    assert line("wcc/dynamic", False)[0] is None
 
 
 def test_the_summary_counts_what_the_states_do_not_say() -> None:
