@@ -31,7 +31,10 @@ COMMANDS = {
         "ccarena.commands.attack",
         "search the links on which an entrant does worst, and write them as scenarios",
     ),
-    "data": ("ccarena.commands.data", "collect trajectories of schemes as a dataset to learn from, show and export it"),
+    "data": (
+        "ccarena.commands.data",
+        "collect trajectories of schemes to learn from; show and export them, and evaluate a policy on them",
+    ),
     "eval": ("ccarena.commands.eval", "evaluate a policy beside heuristics on links"),
     "play": ("ccarena.commands.play", "write the arena as a web page: compose, run and change scenarios in a browser"),
     "fidelity": ("ccarena.commands.fidelity", "compare the simulator with recorded kernel runs"),
@@ -54,7 +57,10 @@ COMMANDS = {
     "remote": ("ccarena.commands.remote", "run a scenario's flows between two machines, over a real path"),
     "fit": ("ccarena.commands.fit", "make a scenario that models a measured path"),
     "policy": ("ccarena.commands.policy", "show a policy, write its best rule, or import a published controller"),
-    "export": ("ccarena.commands.export", "write a policy as C or as an ONNX model, and say what it costs"),
+    "export": (
+        "ccarena.commands.export",
+        "write a policy as C, as an ONNX model, or for the kernel or QUIC, and say what it costs",
+    ),
     "certify": ("ccarena.commands.certify", "prove or refute properties of a policy, and write its guard"),
     "parity": ("ccarena.commands.parity", "compare a policy's runtimes (Rust, NumPy, integers, C) with each other"),
     "schemes": ("ccarena.commands.schemes", "list congestion controls, or queue disciplines, with their parameters"),
@@ -151,13 +157,20 @@ def build_parser(chosen: str | None) -> Parser:
 
 def _unexpected(error: Exception) -> tuple[str, int]:
     """Returns message and exit code for an exception of another library: an incomplete installation, else a bug."""
-    if isinstance(error, ModuleNotFoundError) and error.name == "ccarena._core":
+    if isinstance(error, ImportError) and _misses_extension(error):
         message = f"the native extension (ccarena._core) is not built: {how_to_add()}; if that fails, `ccarena doctor`"
         return message, MissingDependencyError.exit_code
     if isinstance(error, ModuleNotFoundError) and error.name and error.name.split(".")[0] != "ccarena":
         message = f'the Python package "{error.name}" is not installed here: {how_to_add()}'
         return message, MissingDependencyError.exit_code
     return f"internal error: {type(error).__name__}: {error}; this is a bug in ccarena (--debug shows where)", 1
+
+
+def _misses_extension(error: ImportError) -> bool:
+    """Returns True for the errors of `import ccarena._core` and `from ccarena import _core` without the extension."""
+    if isinstance(error, ModuleNotFoundError):
+        return error.name == "ccarena._core"
+    return error.name == "ccarena" and str(error).startswith("cannot import name '_core' ")
 
 
 def _output_fails() -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from ccarena.policies.artifact import Artifact
 
-__all__ = ["Training", "resumed", "train"]
+__all__ = ["Training", "check_reward", "resumed", "train"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -89,11 +90,9 @@ def train(
     chosen = resumed(given, changes) if resume else given
     # The native extension from here on: `--print-config` does without it.
     from ccarena.configs.link_distribution import distribution_json, heuristics, name_traces
-    from ccarena.envs.rewards import Reward
-    from ccarena.policies.spec import spec_of
 
     # What does not exist (document, reward, presets, traces, schemes) is refused now, not after the training.
-    Reward(chosen.reward, spec_of(chosen))
+    check_reward(chosen)
     distribution_json(chosen)
     heuristics("baselines", chosen.baselines)
     if not resume:
@@ -103,6 +102,8 @@ def train(
             print("no recorded traces found: training on synthetic capacity alone (`ccarena traces fetch nyc-lte`)")
     if find_spec("torch") is None:
         raise MissingDependencyError.for_extra("torch", "train", "training")
+    if "torch" not in sys.modules:
+        print("loading PyTorch", file=sys.stderr, flush=True)  # which is silent for seconds
     # Threads of OpenMP cost more than they give on networks this small; torch reads this when it is loaded.
     os.environ["OMP_NUM_THREADS"] = "1"
     from ccarena.agents.ray_start import on_its_cluster
@@ -120,6 +121,14 @@ def _command(config: TrainConfig, resume: bool) -> str:
     if resume:
         return resume_command(folder)
     return shlex.join(["ccarena", "train", "--config", str(folder / CONFIG), "--out", f"{folder}-again"])
+
+
+def check_reward(config: TrainConfig) -> None:
+    """Raises ConfigError if the reward, or a coefficient of it, does not exist or does not fit the spec."""
+    from ccarena.envs.rewards import Reward
+    from ccarena.policies.spec import spec_of
+
+    Reward(config.reward, spec_of(config))
 
 
 def resumed(config: TrainConfig, overrides: Mapping[str, Any]) -> TrainConfig:

@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ MAY_CHANGE = (
     *JUDGING,
 )
 """Keys that may differ between a run and its continuation; so may the number of A3C's workers."""
+
+STOPPING = "stopping after this update, with a checkpoint; a second Ctrl-C stops at once, at the last checkpoint"
 
 
 def check_device(config: TrainConfig) -> None:
@@ -133,14 +135,16 @@ def _differences(a: Mapping[str, Any], b: Mapping[str, Any], prefix: str = "") -
 
 
 @contextmanager
-def signals() -> Iterator[threading.Event]:
-    """Yields an event that the first SIGINT or SIGTERM sets; a second one has its usual effect."""
+def signals(say: Callable[[str], None]) -> Iterator[threading.Event]:
+    """Yields an event that the first SIGINT or SIGTERM sets, which is also said; a second one has its usual effect."""
     event = threading.Event()
     old: dict[int, Any] = {}
 
     def handle(number: int, _frame: Any) -> None:
         event.set()
         signal.signal(number, old[number])
+        with suppress(RuntimeError):  # of a stream that the interrupted code is writing to
+            say(STOPPING)
 
     # Handlers belong to the main thread; a caller in another one looks after signals itself.
     watched = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()

@@ -11,6 +11,7 @@ Departures: if `noise` is given, `Explorer` explores. On-policy algorithms compl
 from __future__ import annotations
 
 import inspect
+import logging
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -49,6 +50,8 @@ from ccarena.agents.sb3_buffers import (
 
 __all__ = ["Sb3", "find_class"]
 
+log = logging.getLogger(__name__)
+
 PACKAGES = ("stable_baselines3", "sb3_contrib")
 OURS = ("policy", "env", "seed", "device", "learning_rate", "gamma", "verbose", "tensorboard_log", "_init_setup_model")
 """Arguments of SB3's classes that other keys set, or that cannot be set."""
@@ -61,6 +64,9 @@ LOSSES = {
     "value_loss": "value_loss",
 }
 """Names in the learning curve of the figures that SB3 logs under `train/`."""
+
+JUDGED_REWARDS, NOTICEABLE = 1_000, 0.01
+"""Least number of rewards, and least share of them, for a message about the floor."""
 
 
 class Sb3:
@@ -144,6 +150,16 @@ class Sb3:
             stats[name] = float(value) * stats["decisions"]
         return stats
 
+    def cut(self) -> str | None:
+        """Returns a message if the floor replaced a noticeable share of the rewards, None if it did not so far."""
+        seen, raised, floor = self._worlds.seen, self._worlds.raised, self._config.reward_floor
+        if seen < JUDGED_REWARDS or raised < NOTICEABLE * seen:
+            return None
+        return (
+            f"{100 * raised / seen:.0f} % of the first {seen:,} rewards were below algorithm.reward_floor = {floor:g} "
+            f"and count as {floor:g}, in learning and below; set it lower, or to null for no floor"
+        )
+
     def figures(self) -> dict[str, float]:
         """Returns figures of the worlds' processes, if they have their own, for the learning curve."""
         found: Callable[[], dict[str, float]] = getattr(self._worlds.envs, "figures", dict)
@@ -164,9 +180,12 @@ class _Callback(BaseCallback):
 
     def __init__(self, algorithm: Sb3, run: Run) -> None:
         super().__init__()
-        self._algorithm, self._run = algorithm, run
+        self._algorithm, self._run, self._told = algorithm, run, False
 
     def _on_rollout_start(self) -> None:
+        if not self._told and (note := self._algorithm.cut()) is not None:
+            log.warning("%s", note)
+            self._told = True
         if not self._run.rest():
             raise _Stopped
 

@@ -24,7 +24,8 @@ class TimedVecEnv(Sb3VecEnv):
     future.
 
     `rewards` `[N]` are the environment's own rewards of the last step, after the floor. `groups` `[N]` is the value of
-    the reports' column `balance` when the next step's actions were requested; 0 in a new episode.
+    the reports' column `balance` when the next step's actions were requested; 0 in a new episode. `seen` and `raised`
+    count all rewards, and those that the floor replaced.
     """
 
     def __init__(self, envs: gym.vector.VectorEnv, config: Sb3Config, balance: int | None = None) -> None:
@@ -33,12 +34,15 @@ class TimedVecEnv(Sb3VecEnv):
         self.groups = np.zeros(self.num_envs, np.uint8)
         self.discounts = np.full(self.num_envs, config.gamma, np.float32)
         self.rewards = np.zeros(self.num_envs, np.float32)
+        self.seen = self.raised = 0
 
     def step_wait(self) -> VecEnvStepReturn:
         """Returns the result of `Sb3VecEnv.step_wait`, with `discount` in the infos."""
         observations, rewards, dones, infos = super().step_wait()
         floor = self._config.reward_floor
         self.rewards = rewards if floor is None else np.maximum(rewards, np.float32(floor))
+        self.seen += len(rewards)
+        self.raised += np.count_nonzero(self.rewards > rewards)
         # A constant reward of 1 then has the value 1 for any γ: values are averages.
         rewards = self.rewards * np.float32(self._config.reward_scale * (1.0 - self._config.gamma))
         if self._config.discount == "time":

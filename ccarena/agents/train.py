@@ -333,8 +333,8 @@ def _learn(
     with ExitStack() as stack:
         recorder.board(flat(config), tracker(config, out))
         stack.enter_context(closing(recorder))
-        interrupted = stack.enter_context(signals())
         display = stack.enter_context(closing(Display(config.total_decisions, algorithm.decisions, shares)))
+        interrupted = stack.enter_context(signals(display.note))
         algorithm.learn(_Run(context, algorithm, out, recorder, display, interrupted, elapsed_s, best, attacks, until))
     return best
 

@@ -128,6 +128,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     files = [name for name in (ROWS, RESULT) if (args.out / name).is_file()]
     print(f"wrote {' and '.join(files)} to {args.out}")
+    if args.plot is not None:
+        print(f"wrote {args.plot}")
     show_page(args.out / PAGE)
     return 0
 

@@ -166,6 +166,8 @@ def run(args: argparse.Namespace) -> int:
         _record(args, outcome)
     if args.plot is not None:
         outcome.plot(args.kind or "scatter", args.plot)
+        if not args.json:
+            print(f"wrote {args.plot}")
     return 0
 
 

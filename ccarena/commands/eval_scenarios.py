@@ -96,6 +96,9 @@ def show_scenario(
         results.pcap(pcap)
     if not as_json:
         print(f"wrote {', '.join(file.name for file in written)} to {out}")
+        for file in (plot, pcap):
+            if file is not None:
+                print(f"wrote {file}")
 
 
 def _print(results: Results, path: Path) -> None:

@@ -21,8 +21,6 @@ from ccarena.runs.run_folder import CONFIG, POLICY, PROGRESS, RUNS, VALIDATION, 
 
 __all__ = ["add_parser", "run", "status"]
 
-_RECENT_ROWS = 20
-"""Rows of the learning curve over which the rate is measured."""
 _CLUSTER = ("workers", "restarts", "staleness_mean", "stale_gradients", "queued_gradients", "step_ms")
 _DASHBOARD = "expected the address of a cluster's dashboard, such as http://head:8265 (`ray start --head` prints it)"
 
@@ -100,10 +98,9 @@ def _of_files(again: str, folder: Path, running: bool) -> dict[str, Any]:
     config, rows = load_config(folder / CONFIG), read_progress(folder / PROGRESS)
     validations = read_progress(folder / VALIDATION)
     last: Mapping[str, Any] = rows[-1] if rows else {}
-    first = rows[-_RECENT_ROWS:][0] if rows else {}
-    took_s = float(last.get("elapsed_s", 0.0)) - float(first.get("elapsed_s", 0.0))
-    rate = (last["decisions"] - first["decisions"]) / took_s if took_s > 0 else None
-    decisions = int(last.get("decisions", 0))
+    decisions, elapsed_s = int(last.get("decisions", 0)), float(last.get("elapsed_s", 0.0))
+    # Of the whole training: rows of a few seconds may all lie in one rollout, between two times of learning.
+    rate = decisions / elapsed_s if elapsed_s > 0 else None
     left = max(config.total_decisions - decisions, 0)
     over = (folder / POLICY).is_file()
     found: dict[str, Any] = {

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import textwrap
+from importlib.util import find_spec
 from typing import Any
 
-from ccarena.agents.api import resumed, train
+from ccarena.agents.api import check_reward, resumed, train
 from ccarena.configs import TrainConfig, dump_config, load_config, parse_overrides
 from ccarena.configs.keys import TITLES, keys_of, plain
 from ccarena.configs.load import DEFAULT, shipped
@@ -98,7 +99,10 @@ def run(args: argparse.Namespace) -> int:
 
         config, overrides = without_carrier(config, args.leave_out), {}
     if args.print_config:
-        print(dump_config(resumed(config, overrides) if args.resume else config), end="")
+        shown = resumed(config, overrides) if args.resume else config
+        if find_spec("ccarena._core") is not None:  # a machine without it may still see its configuration
+            check_reward(shown)
+        print(dump_config(shown), end="")
         return 0
     chosen = config if args.leave_out else args.config
     done = train(chosen, overrides, resume=args.resume, command=command_line(args), until=args.until)

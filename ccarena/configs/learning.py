@@ -92,6 +92,8 @@ class AlgorithmSection(Section):
     in_flight: ClassVar[frozenset[str]] = frozenset()
     """Keys that may change between a checkpoint and its continuation: the implementation reads them anew, and no array
     of the state depends on them."""
+    own_reward: ClassVar[Mapping[str, Any]] = {}
+    """Defaults of keys with a reward in the user's own file, where they differ from those with a built-in one."""
 
     @property
     def searched(self) -> dict[str, Pair | None]:
@@ -238,6 +240,7 @@ class Sb3Config(AlgorithmSection, Named):
     """Algorithm of Stable-Baselines3 or sb3-contrib; every key that is not here is an argument of its class."""
 
     implementation = "ccarena.agents.sb3:Sb3"
+    own_reward: ClassVar[Mapping[str, Any]] = {"reward_floor": None}
     in_flight = frozenset(
         {
             *("learning_rate", "learning_rate_end", "ent_coef", "vf_coef", "clip_range", "max_grad_norm", "gae_lambda"),
@@ -258,7 +261,8 @@ class Sb3Config(AlgorithmSection, Named):
     learning_rate_end: float = Field(0.1, ge=0, le=1)
     """Learning rate at the end, as a share of the start; it falls linearly."""
     reward_floor: float | None = Field(-1.0, le=0)
-    """Least reward, in learning and in the learning curve; null turns this off."""
+    """Least reward, in learning and in the learning curve; null turns this off. The default with a reward in your own
+    file is null."""
     reward_scale: float = Field(1.0, gt=0)
     """Factor on rewards for learning; reported rewards are unscaled."""
     noise: float | None = Field(None, ge=0, le=1)

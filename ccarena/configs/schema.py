@@ -24,6 +24,7 @@ from ccarena.configs.judging import (
     ValidationConfig,
 )
 from ccarena.configs.learning import (
+    OWN_FILE,
     RAY_WORKERS,
     A3CConfig,
     AlgorithmConfig,
@@ -132,6 +133,14 @@ class TrainConfig(Section):
     def learns_in(self) -> str | None:
         """Returns the name of the cluster's processes that compute gradients; None if this training's own does."""
         return self.algorithm.learns_in(self.ray) if self.executor == "ray" else None
+
+    @model_validator(mode="after")
+    def _defaults_with_an_own_reward(self) -> TrainConfig:
+        changed = {k: v for k, v in self.algorithm.own_reward.items() if k not in self.algorithm.model_fields_set}
+        if changed and OWN_FILE in self.reward.name:
+            # Sections are frozen, and a validator returns the object that it was given.
+            object.__setattr__(self, "algorithm", self.algorithm.model_copy(update=changed))
+        return self
 
     @model_validator(mode="after")
     def _even_share(self) -> TrainConfig:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -199,6 +200,22 @@ def test_rewards_and_discounts_count_by_time(tmp_path: Path) -> None:
         np.testing.assert_allclose(rewards, plain.rewards * 0.2, rtol=1e-5)
         np.testing.assert_allclose([info["discount"] for info in infos], 0.9)
     assert len(spread) > 20
+
+
+def test_a_training_says_once_how_many_rewards_its_floor_replaced(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def said(floor: float | None) -> list[str]:
+        caplog.clear()
+        out = tmp_path / str(floor)
+        train(configuration(out, "orca", "PPO", total_decisions=1_920, algorithm__reward_floor=floor))
+        return [message for message in caplog.messages if "reward_floor" in message]
+
+    (message,) = said(0.0)
+    assert re.match(
+        r"\d+ % of the first 1,0\d\d rewards were below algorithm\.reward_floor = 0 and count as 0", message
+    )
+    assert said(-1e6) == said(None) == []
 
 
 def test_the_replay_buffer_returns_each_transitions_own_discount() -> None:

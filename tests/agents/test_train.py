@@ -18,7 +18,7 @@ import pytest
 from ccarena.agents import checkpoint
 from ccarena.agents import train as training
 from ccarena.agents.local import LocalExecutor
-from ccarena.agents.runs import check_device, check_gpu
+from ccarena.agents.runs import STOPPING, check_device, check_gpu
 from ccarena.configs import TrainConfig, load_config
 from ccarena.errors import CheckpointError, ConfigError, TrainingError
 from ccarena.policies.artifact import load
@@ -108,7 +108,8 @@ def test_interrupted_and_resumed_equals_uninterrupted(
     with monkeypatch.context() as patch:
         stop_after(patch, updates, number)
         assert training.train(configuration(parts), make_envs=make_toy) == 130
-    assert f"--out {parts} --resume" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"--out {parts} --resume" in said and said.count(STOPPING) == 1
     assert not (parts / "policy.safetensors").exists()
     # What a killed process wrote after its last checkpoint is dropped again.
     with open(parts / "progress.jsonl", "a") as file:

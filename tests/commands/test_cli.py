@@ -7,6 +7,7 @@ import subprocess
 import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import BinaryIO
 
 import pytest
@@ -242,6 +243,18 @@ def test_errors_are_one_line_and_an_exit_code(error, code, message, failing, cap
     assert captured.out == ""
 
 
+def test_a_tree_without_the_extension_says_so(tmp_path: Path) -> None:
+    unbuilt = tmp_path / "ccarena"
+    unbuilt.mkdir()
+    for path in (ROOT / "ccarena").iterdir():
+        if not path.name.startswith("_core."):
+            (unbuilt / path.name).symlink_to(path)
+    command, env = [sys.executable, "-m", "ccarena.cli", "schemes"], {**os.environ, "PYTHONPATH": str(tmp_path)}
+    ran = subprocess.run(command, capture_output=True, text=True, env=env, cwd=tmp_path)
+    assert (ran.returncode, ran.stdout) == (4, "")
+    assert ran.stderr.startswith("error: the native extension (ccarena._core) is not built: ")
+
+
 def test_ctrl_c_at_the_start_of_a_training_says_that_nothing_was_begun(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -336,6 +349,26 @@ def test_a_full_disk_loses_no_figures(
         out, err = capsys.readouterr()
         assert "cannot write: No space left on device; give another folder or free space" in err
         assert any(word in out.lower() for word in ("utilisation", "share", "finds", "counterexample"))
+
+
+def test_print_config_checks_the_reward(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["train", "--config", "aurora", "--reward.target", "5", "--print-config"]
+    assert cli.main(words) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("error: ") and "reward.target" in err
+    monkeypatch.setattr("ccarena.commands.train.find_spec", lambda name: None)
+    assert cli.main(words) == 0, "a machine without the native extension shows its configuration"
+
+
+def test_a_training_says_that_it_loads_pytorch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch", reason="PYTORCH IS NOT INSTALLED: its loading was not tested")
+    wrong = ["train", "--config", "aurora", "--algorithm", "Nothing", "--out", str(tmp_path / "run")]
+    for modules, said in (({}, True), ({"torch": None}, False)):
+        monkeypatch.setattr("ccarena.agents.api.sys", SimpleNamespace(modules=modules, stderr=sys.stderr))
+        assert cli.main(wrong) == 2
+        assert capsys.readouterr().err.startswith("loading PyTorch\n") == said
 
 
 def test_print_config_goes_round(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,18 @@ from tests.policies.made import continuous
 fsspec = pytest.importorskip("fsspec", reason="FSSPEC IS NOT INSTALLED: runs on other file systems are not tested")
 
 
+def test_the_rate_includes_the_time_of_learning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save_config(load_config("acct", {"total_decisions": 100_000}), tmp_path / "config.yaml")
+    # Two rollouts at 1,000 decisions per second, each followed by 20 s of learning.
+    seconds = {n * 100: n / 10 + (20.0 if n > 100 else 0) for n in range(1, 201)}
+    rows = [{"decisions": decisions, "elapsed_s": elapsed_s} for decisions, elapsed_s in seconds.items()]
+    (tmp_path / "progress.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with locked(tmp_path):
+        assert cli.main(["status", str(tmp_path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["decisions_per_s"], found["left_s"]) == (pytest.approx(500), pytest.approx(160))
+
+
 def test_status_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "run"
     folder.mkdir()

@@ -20,6 +20,17 @@ def refusal(*tokens: str, config: str | Path = "acct") -> str:
     return str(caught.value)
 
 
+def test_a_reward_of_ones_own_has_no_floor_by_default(tmp_path: Path) -> None:
+    def floor(reward: str, **algorithm: float) -> object:
+        given = {"spec": "orca", "reward": reward, "algorithm": {"name": "PPO", **algorithm}}
+        config = load_config(given)
+        assert load_config(config.model_dump(mode="json")) == config, "which a run's own file must keep"
+        return config.model_dump()["algorithm"]["reward_floor"]
+
+    assert (floor("mine.py:calm"), floor("power")) == (None, -1)
+    assert floor("mine.py:calm", reward_floor=-1.0) == -1
+
+
 @pytest.mark.parametrize("name", shipped())
 def test_every_shipped_configuration_loads_and_survives_a_round_trip(name: str, tmp_path: Path) -> None:
     config = load_config(name)

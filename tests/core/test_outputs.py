@@ -90,7 +90,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("words", "said"),
     [
         ("parity acct --decisions 20 --link-sets --json -", "agreement"),
-        ("compete reno cubic --duration-s 1 --stagger-s 0.1 --seeds 1 --plot -", "reno"),
+        ("compete reno cubic --duration-s 1 --stagger-s 0.1 --seeds 1 --plot -", "wrote standard output\n"),
         ("traces plot lte-bus --duration-s 5 --out -", "wrote standard output"),
         ("traces generate lte-bus --duration-s 5 --out -", "wrote standard output: "),
         ("traces convert table.csv --interval-s 1 --out -", "wrote standard output: "),

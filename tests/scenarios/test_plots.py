@@ -15,6 +15,7 @@ pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: plots n
 pytest.importorskip("matplotlib", reason="MATPLOTLIB IS NOT INSTALLED: plots for papers not tested (ccarena[render])")
 
 import ccarena
+from ccarena.cli import main
 from ccarena.errors import ConfigError, MissingDependencyError
 from ccarena.eval.compete.competition import Competition
 from ccarena.eval.heldout.outcome import Outcome
@@ -125,6 +126,28 @@ def test_evaluations_and_competitions_have_the_same_plots(outcome: Outcome, matc
     share, *_ = match.plot().axes
     shown = [text.get_text() for text in share.texts]
     assert shown[0] == shown[3] == "50" and int(shown[1]) + int(shown[2]) == 100
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "eval --scenario one.yaml --pcap one.pcap",
+        "eval cubic --link-sets constant --seeds 1 --duration-s 0.2",
+        "compete cubic --duration-s 1 --seeds 1",
+    ],
+)
+def test_commands_name_the_plot_that_they_wrote(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    service = "{type: constant, rate_mbps: 24}"
+    Path("one.yaml").write_text(
+        f"duration_s: 1\nlinks: [{{service: {service}, delay_ms: 10}}]\nflows: [{{scheme: cubic}}]"
+    )
+    assert main([*words.split(), "--plot", "one.svg"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert Path("one.svg").is_file() and "wrote one.svg" in said
+    assert Path("one.pcap").is_file() == ("wrote one.pcap" in said) == ("--pcap" in words)
 
 
 def test_files_are_vectors_with_type_42_fonts_and_the_same_bytes(results: Results, tmp_path: Path) -> None:
