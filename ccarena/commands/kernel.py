@@ -133,6 +133,7 @@ def run(args: argparse.Namespace) -> int:
         _print_status(bridge.status(), policies.stats(), args.json)
     elif args.what == "detach":
         bridge.detach()
+        print("detached: nothing of ccarena is in the kernel any more; open sockets keep what they have")
     elif args.what == "load":
         _load(args)
     elif args.what == "unload":
@@ -172,6 +173,7 @@ def _print_attached(found: bridge.Status) -> None:
 
 
 def _load(args: argparse.Namespace) -> None:
+    print("the kernel verifies the program, which takes several seconds ...", file=sys.stderr, flush=True)
     loaded = policies.load(
         args.policy,
         args.name,

@@ -141,9 +141,7 @@ def _show(args: argparse.Namespace, runs: Sequence[Run], address: str) -> None:
     Results(tuple(runs)).write(args.out, title=args.scenario.name, repeat=[command])
     for entrant in dict.fromkeys(each.axes.get("entrant") for each in runs):
         mine = [each for each in runs if each.axes.get("entrant") == entrant]
-        print_table(
-            f"{args.scenario} {'from' if args.reverse else 'to'} {address}: {len(mine)} runs", *table_of(mine), left=3
-        )
+        print_table(_heading(args, address, entrant, len(mine)), *table_of(mine), left=3)
         if said := interval_note(mine):
             print(said)
     for note in notes(runs):
@@ -151,6 +149,13 @@ def _show(args: argparse.Namespace, runs: Sequence[Run], address: str) -> None:
     print(_clocks(runs))
     print(f"wrote {MADE} to {args.out}; `ccarena fit {args.out}` makes a scenario of the path")
     show_page(args.out / "page.html")
+
+
+def _heading(args: argparse.Namespace, address: str, entrant: Any, count: int) -> str:
+    """Returns the heading of a table: the entrant, if the scenario has several, the path and the number of runs."""
+    whose = "" if entrant is None else f"{entrant}: "
+    path = f"{'from' if args.reverse else 'to'} {address}"
+    return f"{whose}{args.scenario} {path}: {count} run{'' if count == 1 else 's'}"
 
 
 def address_of(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ipaddress
 import json
 import math
 import sys
@@ -31,10 +32,34 @@ def add_canary(commands: Any) -> argparse.ArgumentParser:
         "canary", help="give a policy a share of connections; the fallback scheme runs the others"
     )
     canary.add_argument("name", metavar="NAME", help="the policy")
-    canary.add_argument("--share", type=float, required=True, metavar="S", help="0 to 1; 1: all, 0: none")
-    canary.add_argument("--to", metavar="PREFIX", help="only connections to these addresses, such as 10.0.0.0/8 (any)")
+    canary.add_argument("--share", type=_share, required=True, metavar="S", help="0 to 1; 1: all, 0: none")
+    canary.add_argument(
+        "--to", type=_prefix, metavar="PREFIX", help="only connections to these addresses, such as 10.0.0.0/8 (any)"
+    )
     canary.add_argument("--guard", type=int, metavar="N", help=GUARD + " (what is in force)")
     return canary
+
+
+def _share(text: str) -> float:
+    """Returns a share of connections. Raises ArgumentTypeError."""
+    try:
+        share = float(text)
+    except ValueError:
+        share = math.nan
+    if not 0 <= share <= 1:
+        raise argparse.ArgumentTypeError(f"got {text}; expected a number from 0 to 1, the part of connections")
+    return share
+
+
+def _prefix(text: str) -> str:
+    """Returns a prefix of addresses. Raises ArgumentTypeError."""
+    try:
+        ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"got {text}; expected an address or a prefix of addresses, such as 10.0.0.0/8 or 2001:db8::/32"
+        ) from None
+    return text
 
 
 def add_parsers(commands: Any) -> list[argparse.ArgumentParser]:
@@ -128,6 +153,10 @@ def _report(name: str, as_json: bool, place: Place) -> None:
         print(json.dumps(plain(asdict(found))))
     else:
         _print_report(found, loaded.fallback if loaded else "the fallback")
+        if loaded and loaded.shadow:
+            print(
+                f"{name} is in shadow mode, so {loaded.fallback} acts everywhere: `stats {name}` compares the decisions"
+            )
 
 
 def _print_report(found: Report, fallback: str) -> None:

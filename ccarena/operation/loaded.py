@@ -12,7 +12,7 @@ __all__ = ["Loaded", "Place", "read_loaded"]
 
 @dataclass(frozen=True)
 class Loaded:
-    """Policy in force under a name, and its counters since the name was loaded, over all connections."""
+    """Policy in force under a name, and its counters since it is in force, over all connections."""
 
     name: str
     """Name in the kernel for `TCP_CONGESTION`, or at a server for its clients."""
@@ -43,6 +43,7 @@ class Loaded:
     option: bool
     """Sockets write, read and echo ACCT's TCP option."""
     age_s: float
+    """Time since the name was loaded."""
     sockets: int
     """Number of open connections that have chosen it."""
     periods: int | None
@@ -51,7 +52,7 @@ class Loaded:
     ns_per_decision: float | None
     """Mean time of a decision, signals included; 0 before the first, None at a server."""
     ns_most: int | None
-    """Time of the longest decision; None at a server."""
+    """Time of the longest decision since the name was loaded; None at a server."""
     clamps: int
     """Number of decisions with an entry of the observation beyond the policy's limits."""
     outside: int

@@ -34,7 +34,8 @@ class Compared:
     difference: Interval
     """The policy's mean less the control's (Welch)."""
     verdict: str
-    """`better`, `worse`, or `no difference seen` if the interval of the difference holds 0 or is missing."""
+    """`better` or `worse`; `no difference seen` if the interval of the difference holds 0, `too few connections` if
+    there is none, and `no data` if a side has no connection with the figure."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,11 @@ def _compare(
     ours, theirs = ([math.nan if (value := of(c)) is None else value for c in side] for side in (policy, control))
     found = difference(ours, theirs)
     verdict = "no difference seen"
-    if found.low > 0 or found.high < 0:
+    if not all(any(not math.isnan(value) for value in side) for side in (ours, theirs)):
+        verdict = "no data"
+    elif math.isnan(found.low):
+        verdict = "too few connections"
+    elif found.low > 0 or found.high < 0:
         verdict = "better" if (found.low > 0) == more else "worse"
     return Compared(figure, title, confidence_interval(ours), confidence_interval(theirs), found, verdict)
 

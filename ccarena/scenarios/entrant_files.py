@@ -188,7 +188,10 @@ def _foreign(kind: str, data: Mapping[str, Any], path: Path) -> dict[str, Any]:
     if kind == "kernel":
         return {"type": "kernel", "name": _required(data, "congestion_control", path)}
     if kind == "bpf":
-        return {"type": "bpf", "file": str((path.parent / _required(data, "object", path)).resolve())}
+        file = (path.parent / _required(data, "object", path)).resolve()
+        if not file.is_file():
+            raise ConfigError(f"{path}: object: {file} is not there; expected a BPF object, which clang builds from C")
+        return {"type": "bpf", "file": str(file)}
     shared = {key: data[key] for key in ("ready_within_s", "env", "memory_mb", "processes") if key in data}
     if "ready" in data:
         shared["ready"] = _ready(data["ready"], path)

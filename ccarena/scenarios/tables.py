@@ -194,11 +194,15 @@ def _flow_rows(run: Run, measured: record.Record, names: Sequence[str]) -> list[
     about = {**_about(run), **backends.validity(run.result)}
     for flow, subject in zip(run.result["flows"], measured.flows, strict=True):
         head = {**about, "flow": flow["name"], "scheme": flow["scheme"], "link": subject.of_link["name"]}
+        figures = table.row(subject, names)
+        if run.backend == backends.REMOTE.name:
+            # A packet that did not come was lost somewhere on the path: no queue there can be looked into.
+            figures |= {name: math.nan for name in ("queue_drop_share",) if name in figures}
         done = flow.get("completion_s")
         counted = {"delivered_bytes": flow.get("delivered_bytes"), "decisions": subject.counter("decisions")}
         counted[OUTSIDE] = flow.get(OUTSIDE)
         counted |= {"transfers": len(done or ()), "completion_mean_s": float(np.mean(done)) if done else math.nan}
-        rows.append({**head, **table.row(subject, names), **counted, **backends.failed(run.result, flow)})
+        rows.append({**head, **figures, **counted, **backends.failed(run.result, flow)})
     return rows
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from bench.swaps import stalls
 from ccarena import cli
 from ccarena.cc_kernel_bridge import policies
-from ccarena.errors import RunnerError
+from ccarena.errors import ConfigError, RunnerError
 from ccarena.operation import connections as telemetry
 from ccarena.operation.connections import Connection, prometheus
 from ccarena.operation.loaded import Loaded
@@ -100,6 +100,34 @@ def test_verdicts_follow_the_interval(megabytes: float, verdict: str) -> None:
         )
     )
     assert found.figures[0].verdict == verdict
+
+
+def test_without_connections_no_difference_is_claimed() -> None:
+    verdicts = [{each.verdict for each in found.figures} for found in (compared(), compared({}))]
+    assert verdicts == [{"no data"}, {"no data"}]
+    assert compared({}, {"connection": 2, "role": "control"}).figures[0].verdict == "too few connections"
+
+
+def test_a_report_in_shadow_mode_points_to_the_counters(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(policies, "stats", lambda name: [replace(loaded(name), shadow=True)])
+    monkeypatch.setattr(policies, "records", lambda name, after: [RECORD | {"role": "shadow"}])
+    assert cli.main(["kernel", "report", "mine"]) == 0
+    said = capsys.readouterr().out
+    assert "mine is in shadow mode" in said and "`stats mine`" in said and "no difference" not in said
+
+
+@pytest.mark.parametrize("place", ["kernel", "quic"])
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [(["--share", "2"], "from 0 to 1"), (["--share", "1", "--to", "10.0.0.0/33"], "10.0.0.0/8")],
+)
+def test_wrong_arguments_of_a_canary_are_the_lines_fault(
+    place: str, words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([place, "canary", "mine", *words]) == ConfigError.exit_code
+    assert says in capsys.readouterr().err
 
 
 def test_report_prints_json_where_an_interval_is_missing(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 import shutil
 import signal
@@ -89,6 +90,10 @@ def test_the_command_keeps_each_run_and_makes_tables(
     assert cli.main([*words, "--repeats", "2"]) == 0
     said = capsys.readouterr().out
     assert "least one-way delay" in said and f"ccarena fit {out}" in said
+    for entrant in ("cubic", "kernel:reno"):
+        assert f"{entrant}: {file} to {server.address}: 2 runs" in " ".join(said.split())
+    drops = [row["queue_drop_share"] for row in csv.DictReader((out / "flows.csv").open())]
+    assert drops == [""] * 4, "no queue of the path can be looked into"
     runs = [run for run, _ in records.load_folder(out)]
     assert [run.seed for run in runs] == [1, 1, 2, 2]
     assert (

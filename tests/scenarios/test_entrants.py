@@ -277,3 +277,10 @@ def test_help_names_the_page(words: list[str], capsys: pytest.CaptureFixture[str
     with pytest.raises(SystemExit):
         main([*words, "--help"])
     assert "docs/entrants.md" in capsys.readouterr().out
+
+
+def test_a_bpf_object_that_is_not_there_is_named_by_file_and_key(tmp_path: Path) -> None:
+    file = tmp_path / "theirs.yaml"
+    file.write_text("name: theirs\nkind: bpf\nobject: theirs.bpf.o\n")
+    with pytest.raises(ConfigError, match=r"theirs\.yaml: object: .*theirs\.bpf\.o is not there"):
+        parse(str(file))

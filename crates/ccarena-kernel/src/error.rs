@@ -70,9 +70,12 @@ pub enum KernelError {
     },
     /// A congestion control of this name exists.
     #[error(
-        "a congestion control called {0} exists already; give another suffix, or detach what has it (ccarena kernel detach)"
+        "a congestion control called {0} exists already; if ccarena attached it, detach it first (ccarena kernel detach)"
     )]
     NameTaken(String),
+    /// A congestion control of the name for a policy exists, and is no policy.
+    #[error("a congestion control called {0} exists already, and is no policy; give another name (--as NAME)")]
+    PolicyNameTaken(String),
     /// A name that the kernel does not take.
     #[error(
         "congestion-control name {0:?} is none to the kernel: at most 15 letters, digits, dots and underscores; give another suffix"
@@ -181,4 +184,31 @@ pub enum KernelError {
         /// Cause.
         source: std::io::Error,
     },
+}
+
+impl KernelError {
+    /// Returns whether the fault is in what was asked for, on any machine, rather than in this one.
+    #[must_use]
+    pub fn is_of_arguments(&self) -> bool {
+        matches!(
+            self,
+            Self::PolicyName(_)
+                | Self::NoGuard(_)
+                | Self::Share(_)
+                | Self::Prefix(_)
+                | Self::NoCgroup(_)
+                | Self::Weight(_)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_taken_name_of_a_policy_says_how_to_give_another_one() {
+        let said = KernelError::PolicyNameTaken("cubic".into()).to_string();
+        assert!(said.contains("--as NAME") && !said.contains("suffix") && !said.contains("detach"), "{said}");
+    }
 }

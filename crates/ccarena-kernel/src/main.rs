@@ -72,6 +72,11 @@ fn failed(error: impl std::fmt::Display) -> Failure {
     Failure::Failed(error.to_string())
 }
 
+/// A refusal by the kernel bridge: wrong arguments are the line's fault.
+fn refused(error: ccarena_kernel::KernelError) -> Failure {
+    if error.is_of_arguments() { Failure::Usage(error.to_string()) } else { failed(error) }
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -201,7 +206,7 @@ fn weight(words: &[&str]) -> Done {
         ["--mark", text] => Key::Mark(u32::try_from(whole(text)?).map_err(failed)?),
         _ => return Err(Failure::Usage(format!("weight: unknown arguments: {}", rest.join(" ")))),
     };
-    attach::set_weight(key, weight).map_err(failed)
+    attach::set_weight(key, weight).map_err(refused)
 }
 
 fn daemon(words: &[&str]) -> Done {

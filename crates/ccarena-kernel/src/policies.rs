@@ -28,7 +28,7 @@ pub use self::stats::{CASES, Stats, ZONES};
 use crate::attach::defaults;
 use crate::checks;
 use crate::error::KernelError;
-use crate::intf::ABI;
+use crate::intf::{ABI, Plain};
 use crate::maps::{Maps, map_error};
 use crate::objects::{self, is_name};
 use crate::pilot::Numbers;
@@ -46,6 +46,8 @@ const OPERATION: &str = "operation";
 const ENDED: &str = "ended";
 const COUNTS: &str = "counts";
 const CONNECTIONS: &str = "connections";
+/// Sums of the counters when the present controller replaced another.
+const COUNTED: &str = "counted";
 /// The controller that the present one replaced.
 const BEFORE: &str = "before";
 
@@ -94,7 +96,7 @@ pub struct Loaded {
     pub before: Option<String>,
     /// Time since the name exists.
     pub age: Duration,
-    /// Counters of the policy.
+    /// Counters of the policy since it is in force.
     pub stats: Stats,
 }
 
@@ -124,7 +126,7 @@ pub fn load(controller: &Controller, options: &LoadOptions) -> Result<Loaded, Ke
         return loaded(&folder);
     }
     if checks::congestion_controls().contains(name) {
-        return Err(KernelError::NameTaken(name.clone()));
+        return Err(KernelError::PolicyNameTaken(name.clone()));
     }
     if !is_mounted(pins)? {
         mount(pins)?;
@@ -196,8 +198,20 @@ fn follow(
     present.pin(&fresh).map_err(|e| map_error("pin", "image", &e))?;
     fs::rename(&fresh, &kept).map_err(file("rename", &fresh))?;
     next.put(&map)?;
+    count_anew(folder)?;
     // A change of the operation makes all connections look for the new policy, those of CUBIC too.
     change(folder, settings)
+}
+
+/// Keeps the sums of the counters until now, so that those of a policy that begins count its own time alone. Programs go on
+/// counting in the same map meanwhile, so nothing is lost.
+fn count_anew(folder: &Path) -> Result<(), KernelError> {
+    let sums = stats_of(&open(folder, STATISTICS)?)?;
+    let mut map = controller::array(COUNTED, sums.bytes())?;
+    let fresh = folder.join("counting");
+    remove_file(&fresh)?;
+    map.pin(&fresh).map_err(|e| map_error("pin", COUNTED, &e))?;
+    fs::rename(&fresh, folder.join(COUNTED)).map_err(file("rename", &fresh))
 }
 
 /// Puts another operation in force.
@@ -372,6 +386,11 @@ fn loaded(folder: &Path) -> Result<Loaded, KernelError> {
         true => Some(Controller::kept(kind, &open(folder, BEFORE)?)?.about().digest),
         false => None,
     };
+    let sums = stats_of(&open(folder, STATISTICS)?)?;
+    let stats = match folder.join(COUNTED).exists() {
+        true => sums.since(&Stats::read(&controller::contents(&open(folder, COUNTED)?)?).unwrap_or_default()),
+        false => sums,
+    };
     // The folder itself changes with every replacement.
     let made = fs::metadata(folder.join(LINK)).and_then(|m| m.modified()).map_err(file("look at", folder))?;
     Ok(Loaded {
@@ -381,7 +400,7 @@ fn loaded(folder: &Path) -> Result<Loaded, KernelError> {
         operation: Operation::read(&open(folder, OPERATION)?)?,
         before,
         age: made.elapsed().unwrap_or_default(),
-        stats: stats_of(&open(folder, STATISTICS)?)?,
+        stats,
     })
 }
 

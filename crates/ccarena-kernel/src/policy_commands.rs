@@ -17,7 +17,7 @@ use ccarena_kernel::policies::{self, CASES, Connection, Controller, LoadOptions,
 use ccarena_kernel::traffic::{HEADER_BYTES, OPTION_BYTES};
 use serde_json::{Value, json};
 
-use crate::{Done, Failure, count, failed, number, parameter, value};
+use crate::{Done, Failure, count, failed, number, parameter, refused, value};
 
 /// `load`: an artifact, an image or `pilot` becomes a congestion control.
 pub fn load(words: &[&str]) -> Done {
@@ -57,7 +57,7 @@ pub fn load(words: &[&str]) -> Done {
     if options.name.is_empty() {
         options.name = controller.about().scheme.replace('-', "_");
     }
-    let loaded = policies::load(&controller, &options).map_err(failed)?;
+    let loaded = policies::load(&controller, &options).map_err(refused)?;
     println!("{}", shown(&loaded));
     Ok(())
 }
@@ -152,7 +152,7 @@ pub fn canary(words: &[&str]) -> Done {
         operation.set_cgroup(cgroup)?;
         operation.set_remote(remote)
     });
-    println!("{}", shown(&loaded.map_err(failed)?));
+    println!("{}", shown(&loaded.map_err(refused)?));
     Ok(())
 }
 

@@ -1,4 +1,7 @@
 //! Counts of flows whose ends are not believed: what entered the links, and what came out, by the packets alone.
+//!
+//! The emulator goes on until all programs have stopped, which takes a busy machine long. Bytes for rates count until the
+//! scenario's end, as in packet logs. Packets, and the bytes that programs count themselves, count until the stop.
 
 use std::collections::BTreeMap;
 
@@ -23,11 +26,13 @@ pub struct Seen {
     pub delivered_packets: u64,
     /// Packets among them that brought no byte of TCP for the first time.
     pub duplicate_packets: u64,
-    /// IP bytes that reached the receiver, packets without payload included.
+    /// IP bytes that reached the receiver until the scenario's end, packets without payload included.
     pub wire_bytes: u64,
-    /// Payload of TCP that reached the receiver for the first time, and of UDP that reached it.
+    /// Payload that reached the receiver until the scenario's end: of TCP for the first time, of UDP each time.
     pub payload_bytes: u64,
-    /// Time from the flow's start until its transfer was delivered.
+    /// The same until the program stopped, which may be later.
+    pub payload_bytes_until_stop: u64,
+    /// Time from the flow's start until its transfer was delivered, if that was before the scenario's end.
     pub completion: Option<Dur>,
     /// Amounts per bin, if they are kept.
     pub series: Option<Series<FlowBin>>,
@@ -40,6 +45,8 @@ pub(crate) struct Tally(Vec<Option<Box<Flow>>>);
 #[derive(Debug)]
 struct Flow {
     start: Time,
+    /// End of the scenario.
+    end: Time,
     goal: Option<u64>,
     sent: Connections,
     received: Connections,
@@ -54,6 +61,7 @@ impl Tally {
             matches!(flow.foreign, Some(Foreign::Programs(_))).then(|| {
                 Box::new(Flow {
                     start: flow.start,
+                    end: Time(scenario.duration.0),
                     goal: flow.app.only_transfer(),
                     sent: Connections::default(),
                     received: Connections::default(),
@@ -101,15 +109,19 @@ impl Flow {
         let payload = Payload::of(packet);
         let new = self.received.new_bytes(&payload);
         let seen = &mut self.seen;
+        if payload.bytes > 0 {
+            seen.delivered_packets += 1;
+            seen.duplicate_packets += u64::from(new == 0);
+        }
+        seen.payload_bytes_until_stop += new;
+        if now > self.end {
+            return;
+        }
         seen.wire_bytes += packet.len() as u64;
         seen.payload_bytes += new;
         if let Some(bin) = seen.series.as_mut().and_then(|series| series.at(now)) {
             bin.wire_bytes += packet.len() as u64;
             bin.payload_bytes += new;
-        }
-        if payload.bytes > 0 {
-            seen.delivered_packets += 1;
-            seen.duplicate_packets += u64::from(new == 0);
         }
         if self.goal.is_some_and(|goal| seen.payload_bytes >= goal) && seen.completion.is_none() {
             seen.completion = Some(now.since(self.start));
@@ -228,7 +240,7 @@ mod tests {
 
     fn flow(goal: Option<u64>) -> Flow {
         let (sent, received) = (Connections::default(), Connections::default());
-        Flow { start: Time::ZERO, goal, sent, received, seen: Seen::default() }
+        Flow { start: Time::ZERO, end: Time(100), goal, sent, received, seen: Seen::default() }
     }
 
     #[test]
@@ -243,6 +255,19 @@ mod tests {
         let seen = flow.seen;
         assert_eq!((seen.payload_bytes, seen.delivered_packets, seen.duplicate_packets), (3000, 4, 1));
         assert_eq!((seen.wire_bytes, seen.completion), (4 * 1052 + 52, Some(Dur(5))));
+    }
+
+    #[test]
+    fn bytes_for_rates_end_with_the_scenario_and_those_of_the_program_with_its_stop() {
+        let mut flow = flow(Some(300));
+        for (at, sequence) in [(90, 1), (100, 101), (101, 201)] {
+            flow.enters(&tcp(sequence, 100, false));
+            flow.arrives(&tcp(sequence, 100, false), Time(at));
+        }
+        let seen = flow.seen;
+        assert_eq!((seen.payload_bytes, seen.wire_bytes), (200, 2 * 152));
+        assert_eq!((seen.payload_bytes_until_stop, seen.sent_packets, seen.delivered_packets), (300, 3, 3));
+        assert_eq!(seen.completion, None, "it was complete after the end");
     }
 
     #[test]

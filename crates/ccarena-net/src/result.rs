@@ -151,6 +151,9 @@ pub struct FlowResult {
     pub fallback: Option<String>,
     /// Payload that reached the receiver for the first time.
     pub delivered_bytes: u64,
+    /// The same until its programs stopped, the time after the scenario's end included; none of others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delivered_bytes_until_stop: Option<u64>,
     /// IP bytes that reached the receiver.
     pub wire_bytes: u64,
     /// Packets that reached the receiver again.

@@ -166,6 +166,8 @@ impl Offered {
     pub fn replace(&mut self, version: Version) {
         self.before = Some(std::mem::replace(&mut self.version, version));
         self.generation += 1;
+        // The counters are the present policy's.
+        (self.sums, self.handed_back) = (Sums::default(), 0);
     }
 
     /// Returns to the policy before. False without one.
@@ -193,8 +195,10 @@ impl Offered {
     /// Ends the record of `part` at `now`, for `ending`; what of it goes on does so with another role or policy.
     pub fn end(&mut self, part: &mut Part, totals: &Totals, ends: &Ends<'_>, ending: Ending) {
         self.ended += 1;
-        self.handed_back += u64::from(ending == Ending::Guard);
-        self.sums.add(&part.tally(totals));
+        if part.generation == self.generation {
+            self.handed_back += u64::from(ending == Ending::Guard);
+            self.sums.add(&part.tally(totals));
+        }
         if self.records.len() as u64 >= RECORDS {
             self.records.pop_front();
         }
@@ -373,6 +377,8 @@ impl Part {
 
 #[cfg(test)]
 mod tests {
+    use ccarena_cc::Config;
+
     use super::*;
 
     const ACCT: &[u8] = include_bytes!("../../ccarena-cc/tests/data/golden.safetensors");
@@ -405,6 +411,28 @@ mod tests {
             .collect();
         assert_eq!(seen, [("second".to_string(), 2), ("first".into(), 3), ("second".into(), 4)]);
         assert!(Version::read(b"no artifact", "x").is_err());
+    }
+
+    #[test]
+    fn counters_begin_anew_with_each_policy() {
+        let mut offered = Offered::new(Version::read(ACCT, "acct").unwrap(), Operation::default(), Time::ZERO);
+        let (metrics, address) = (Metrics::default(), SocketAddr::from(([127, 0, 0, 1], 1)));
+        let ends = Ends { now: Time(1), local: address, remote: address, metrics: &metrics, mtu: 1200 };
+        let fallback = Fallback::new("cubic", &Config::default(), &HOST).unwrap();
+        let counted = |offered: &Offered| {
+            let shown = offered.shown("acct", &fallback, std::iter::empty(), Time(2));
+            (shown["decisions"].as_u64(), shown["handed_back"].as_u64())
+        };
+        let totals = |decisions| Totals { tally: Tally { decisions, ..Tally::default() }, ..Totals::default() };
+        let (mut gone, mut open) =
+            (offered.open("acct", asking(1), Time::ZERO), offered.open("acct", asking(2), Time::ZERO));
+        offered.end(&mut gone, &totals(7), &ends, Ending::Guard);
+        assert_eq!(counted(&offered), (Some(7), Some(1)));
+        offered.replace(Version::read(ACCT, "next").unwrap());
+        offered.end(&mut open, &totals(7), &ends, Ending::Replaced);
+        assert_eq!(counted(&offered), (Some(0), Some(0)), "those were the policy's before");
+        offered.end(&mut open, &totals(9), &ends, Ending::Closed);
+        assert_eq!(counted(&offered), (Some(2), Some(0)));
     }
 
     #[test]

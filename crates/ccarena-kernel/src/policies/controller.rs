@@ -117,21 +117,12 @@ impl Controller {
 
     /// The controller in a map of [`keep`](Self::keep).
     pub(super) fn kept(kind: Kind, map: &MapHandle) -> Result<Self, KernelError> {
-        let bytes = map.lookup(&ZERO, MapFlags::ANY).map_err(|e| map_error("read", "image", &e))?.unwrap_or_default();
-        Ok(Self { kind, bytes })
+        Ok(Self { kind, bytes: contents(map)? })
     }
 
     /// A map of its own with the controller, for a rollback.
     pub(super) fn keep(&self) -> Result<MapHandle, KernelError> {
-        let options = libbpf_sys::bpf_map_create_opts {
-            sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
-            ..Default::default()
-        };
-        let size = self.bytes.len() as u32;
-        let map = MapHandle::create(MapType::Array, Some("image"), 4, size, 1, &options)
-            .map_err(|e| map_error("create", "image", &e))?;
-        map.update(&ZERO, &self.bytes, MapFlags::ANY).map_err(|e| map_error("write", "image", &e))?;
-        Ok(map)
+        array("image", &self.bytes)
     }
 
     /// Puts it in force: into the map of its kind.
@@ -155,6 +146,23 @@ impl Controller {
             _ => map_error("write", self.kind.pin(), &e),
         })
     }
+}
+
+/// A map of its own with one entry, `bytes`.
+pub(super) fn array(name: &'static str, bytes: &[u8]) -> Result<MapHandle, KernelError> {
+    let options = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
+        ..Default::default()
+    };
+    let map = MapHandle::create(MapType::Array, Some(name), 4, bytes.len() as u32, 1, &options)
+        .map_err(|e| map_error("create", name, &e))?;
+    map.update(&ZERO, bytes, MapFlags::ANY).map_err(|e| map_error("write", name, &e))?;
+    Ok(map)
+}
+
+/// Returns the entry of a map of [`array`].
+pub(super) fn contents(map: &MapHandle) -> Result<Vec<u8>, KernelError> {
+    Ok(map.lookup(&ZERO, MapFlags::ANY).map_err(|e| map_error("read", "image", &e))?.unwrap_or_default())
 }
 
 /// The map of the image in `images`.

@@ -7,7 +7,7 @@ pub const CASES: [&str; 5] = ["none", "falling", "rising", "lossy", "queued"];
 /// See [`CASES`].
 pub const ZONES: [&str; 4] = ["green", "yellow", "red", "blue"];
 
-/// Sums over all sockets and CPUs since the name was loaded: `struct stats` of `bpf/operation.h`.
+/// Sums over all sockets and CPUs, in the kernel since the name was loaded: `struct stats` of `bpf/operation.h`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -75,9 +75,47 @@ impl Stats {
         })
     }
 
+    /// Returns what came after `before`. Sockets, and the longest decision, stay those of the name's whole time.
+    pub(super) fn since(self, before: &Self) -> Self {
+        let less = |a: u64, b: u64| a.saturating_sub(b);
+        Self {
+            opened: self.opened,
+            closed: self.closed,
+            periods: less(self.periods, before.periods),
+            decisions: less(self.decisions, before.decisions),
+            ns: less(self.ns, before.ns),
+            ns_most: self.ns_most,
+            beyond: less(self.beyond, before.beyond),
+            outside: less(self.outside, before.outside),
+            unreported: less(self.unreported, before.unreported),
+            held: less(self.held, before.held),
+            missed: less(self.missed, before.missed),
+            handed_back: less(self.handed_back, before.handed_back),
+            compared: less(self.compared, before.compared),
+            agreed: less(self.agreed, before.agreed),
+            cases: std::array::from_fn(|k| less(self.cases[k], before.cases[k])),
+            zones: std::array::from_fn(|k| less(self.zones[k], before.zones[k])),
+        }
+    }
+
     /// Sockets that have it now.
     #[must_use]
     pub fn sockets(&self) -> u64 {
         self.opened.saturating_sub(self.closed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_begin_anew_with_a_policy_and_sockets_stay() {
+        let before = Stats { opened: 5, closed: 1, decisions: 40, ns: 400, ns_most: 30, ..Stats::default() };
+        let kept = Stats::read(before.bytes()).unwrap();
+        let now = Stats { opened: 6, closed: 3, decisions: 42, ns: 430, ns_most: 30, zones: [1, 0, 0, 0], ..before };
+        let since = now.since(&kept);
+        assert_eq!((since.decisions, since.ns, since.zones), (2, 30, [1, 0, 0, 0]));
+        assert_eq!((since.sockets(), since.ns_most), (3, 30));
     }
 }

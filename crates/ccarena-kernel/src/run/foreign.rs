@@ -39,7 +39,11 @@ impl Objects {
             let Some(Foreign::Bpf { file }) = &flow.foreign else { continue };
             if loaded.iter().all(|one| one.file != *file) {
                 checks::root()?;
-                let fail = |problem| RunError::Unsupported { path: format!("flows[{index}].foreign.file"), problem };
+                // The entrant's own word for the file: whoever wrote it knows no `foreign`.
+                let fail = |problem| {
+                    let path = format!("flows[{index}] ({}): object", scenario.flows[index].scheme);
+                    RunError::Unsupported { path, problem }
+                };
                 loaded.push(Loaded::of(file).map_err(fail)?);
             }
         }

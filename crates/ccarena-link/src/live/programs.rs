@@ -157,6 +157,7 @@ pub fn result(scenario: &Scenario, index: usize, seen: Option<Seen>, problem: Op
         lost_packets: seen.sent_packets.saturating_sub(seen.delivered_packets),
         delivered_bytes: seen.payload_bytes,
         wire_bytes: seen.wire_bytes,
+        delivered_bytes_until_stop: Some(seen.payload_bytes_until_stop),
         duplicate_packets: seen.duplicate_packets,
         app: Outcome { completion: seen.completion.into_iter().collect(), ..Outcome::default() }.into(),
         error: problem

@@ -207,7 +207,7 @@ const LINK: &[Spec] = &[
     ("meter-uplink-delay", false, ""),
     ("meter-downlink-delay", false, ""),
     ("meter-all", false, "(and --meter-uplink, ...) accepted; nothing is drawn"),
-    ("uplink-queue", true, "infinite (default), droptail, drophead, codel, pie, red or fq_codel"),
+    ("uplink-queue", true, "one of {queues} (default infinite)"),
     ("downlink-queue", true, "the same of the downlink"),
     ("uplink-queue-args", true, "\"NAME=NUMBER[, NAME=NUMBER...]\", such as \"packets=100\""),
     ("downlink-queue-args", true, "the same of the downlink"),

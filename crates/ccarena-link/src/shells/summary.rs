@@ -119,7 +119,7 @@ impl Summary {
         about: &About,
     ) -> Self {
         let link = |(link, spec): (&ccarena_net::Link<crate::Datagram>, &LinkSpec)| {
-            let (s, impaired) = (link.stats, link.impaired());
+            let (s, impaired, marks) = (link.stats, link.impaired(), link.marks());
             json!({
                 "name": spec.name,
                 "arrived_packets": s.arrived_packets,
@@ -128,6 +128,7 @@ impl Summary {
                 "dropped_packets": s.dropped_packets,
                 "lost_packets": s.lost_packets,
                 "policed_packets": link.policed_packets(),
+                "marked_packets": marks.ect0 + marks.ect1,
                 "reordered_packets": impaired.reordered_packets,
                 "duplicated_packets": impaired.duplicated_packets,
                 "corrupted_packets": impaired.corrupted_packets,

@@ -5,6 +5,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use ccarena_cc::registry::nearest;
+use ccarena_net::queues;
+
+/// Word in an option's text that stands for the names of all queue disciplines.
+pub const QUEUES: &str = "{queues}";
 
 /// An option: its name, whether a value follows, and what it is for; options without a purpose are not listed.
 pub type Spec = (&'static str, bool, &'static str);
@@ -148,11 +152,12 @@ impl Form {
 
     /// The same with all options.
     pub fn help(&self, program: &str) -> String {
+        let queues = queues::all().map(|discipline| discipline.name).collect::<Vec<_>>().join(", ");
         let mut text = format!("{}\n\n", self.usage(program));
         text += &format!("Runs COMMAND, or the user's shell, behind {}.\n\n", self.summary);
         for (name, value, about) in self.specs().filter(|(.., about)| !about.is_empty()) {
             let left = if *value { format!("--{name}=") } else { format!("--{name}") };
-            text += &format!("  {left:24} {about}\n");
+            text += &format!("  {left:24} {}\n", about.replace(QUEUES, &queues));
         }
         if self.specs().any(|(name, ..)| *name == "uplink-gilbert") {
             text += "\nOptions from --delay-trace to --corrupt hold for both directions, with --uplink-gilbert or\n\

@@ -140,6 +140,15 @@ fn what_all_shells_take() {
 }
 
 #[test]
+fn help_names_every_queue_discipline() {
+    let help = parse("link", "--help").unwrap_err().to_string();
+    for discipline in ccarena_net::queues::all() {
+        assert!(help.contains(discipline.name), "{}", discipline.name);
+    }
+    assert!(!help.contains(line::QUEUES));
+}
+
+#[test]
 fn mahimahi_gets_its_own_line() {
     let words = |name, line| good(name, line).options[0].mahimahi.as_ref().map(|w| w.join(OsStr::new(" ")));
     assert_eq!(words("loss", "uplink 0 --emulator mahimahi -- ls -l"), Some("uplink 0 ls -l".into()));
