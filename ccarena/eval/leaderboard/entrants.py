@@ -47,6 +47,7 @@ __all__ = [
     "END_TO_END",
     "LATE",
     "ORACLE",
+    "Kind",
     "Ranked",
     "default_schemes",
     "entrants_of",
@@ -69,7 +70,7 @@ SEARCH_LINKS = 16
 """Training links on which a constant action is searched for a policy whose artifact names none."""
 _OF_THE_NETWORK = ("advertised_mbps", "twnd_packets", "target_ratio", "zone", "zone_index")
 """Signals of a learned scheme that routers advertise (crates/ccarena-cc/src/learned/signals)."""
-Kind = Literal["scheme", "policy", "baseline"]
+Kind = Literal["scheme", "module", "class", "policy", "baseline"]
 
 
 @dataclass(frozen=True)
@@ -188,7 +189,8 @@ def rules_of(
 
 def _scheme(entrant: Entrant) -> Ranked:
     if "controller" in entrant.flow:
-        return Ranked(entrant.label, "scheme", END_TO_END, _digest(_what(entrant, "")), entrant, card=_card(entrant))
+        kind: Kind = "module" if entrant.flow["controller"]["type"] == "wasm" else "class"
+        return Ranked(entrant.label, kind, END_TO_END, _digest(_what(entrant, "")), entrant, card=_card(entrant))
     about = {entry["name"]: entry for entry in _core.schemes()}.get(entrant.scheme, {})
     said = [
         f"# {entrant.label}",

@@ -12,14 +12,14 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from ccarena.core.files import digest
 from ccarena.core.reader import parse_json, read_bytes
 from ccarena.errors import ConfigError, MissingDependencyError
 from ccarena.eval.leaderboard.cells import key_of
 from ccarena.eval.leaderboard.checks import Check, fields, flag, hexadecimal, number, one_of, or_none, text
-from ccarena.eval.leaderboard.entrants import ORACLE, TRACKS
+from ccarena.eval.leaderboard.entrants import ORACLE, TRACKS, Kind
 from ccarena.eval.leaderboard.figures import SCORE, meeting, own_scores, ranges, solo, stored
 from ccarena.eval.leaderboard.links import CLASSES, SCENARIO, place_name
 from ccarena.eval.measure.table import POWERS, normalised_power
@@ -74,7 +74,7 @@ _PLACE: Mapping[str, Check] = {
 _ENTRANT: Mapping[str, Check] = {
     "digest": hexadecimal(16),
     "label": text(),
-    "kind": one_of(("scheme", "policy", "baseline")),
+    "kind": one_of(get_args(Kind)),
     "track": one_of(TRACKS),
     "policy_digest": hexadecimal(16, blank=True),
     "beside": text(),

@@ -220,7 +220,7 @@ FALSE: dict[str, tuple[str, dict[str, Any], str]] = {
     "an invalid simulation": ("run", {"valid": "False"}, "valid: got false; a simulated run is valid"),
     "another scenario": ("run", {"scenario": "0" * 16}, "key: got"),
     "an escape sequence": ("run", {"machine": "\x1b]0;x\x07"}, "machine: holds"),
-    "an unknown kind": ("entrants", {"kind": "god"}, "kind: got 'god'; expected one of scheme, policy, baseline"),
+    "an unknown kind": ("entrants", {"kind": "god"}, "kind: got 'god'; expected one of scheme, module, class"),
     "an unknown track": ("entrants", {"track": "fast lane"}, "track: got 'fast lane'; expected one of end to end"),
     "a scheme that is an oracle": ("entrants", {"track": "oracle"}, "track: got 'oracle' for a scheme"),
     "a scheme with a policy": ("entrants", {"policy_digest": "0" * 16}, "a policy has one"),

@@ -17,6 +17,7 @@ from ccarena.core.learned_schemes import shipped_policies
 from ccarena.errors import ConfigError
 from ccarena.eval.heldout.evaluation import BEST_WINDOW
 from ccarena.eval.heldout.rules import Rule
+from ccarena.eval.leaderboard import entrants
 from ccarena.eval.leaderboard import measure as measuring
 from ccarena.eval.leaderboard.costs import cpu_ns
 from ccarena.eval.leaderboard.entrants import ASSISTED, END_TO_END, LATE, entrants_of, line_up
@@ -25,7 +26,7 @@ from ccarena.eval.leaderboard.ranking import OVERALL
 from ccarena.eval.leaderboard.run import Board, run
 from ccarena.eval.leaderboard.store import Store
 from ccarena.policies.artifact import load
-from ccarena.scenarios.entrants import of_file
+from ccarena.scenarios.entrants import Entrant, of_file
 from docs.generate.leaderboard import ALONE, GENERATED, PAIRS, ship
 
 CONSTANT = Rule("constant", "2 always", {"constant": 1.0}, score=1.0).as_dict()
@@ -225,3 +226,11 @@ def test_the_command(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert OVERALL in json.loads(capsys.readouterr().out)["groups"]
     assert cli.main(["leaderboard", "rank", "--store", str(small), "--group", "drivin"]) == 2
     assert 'did you mean "driving"?' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("written", "kind"), [("wasm", "module"), ("python", "class")])
+def test_a_controller_of_a_user_is_no_scheme(written: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entrants, "_card", lambda entrant: "")
+    monkeypatch.setattr(entrants, "_what", lambda entrant, policy: {})
+    mine = Entrant("mine", {"scheme": "controller", "controller": {"type": written}})
+    assert entrants._scheme(mine).kind == kind
