@@ -74,7 +74,7 @@ def _documents(flows: int) -> list[dict[str, Any]]:
 
 def _texts(documents: list[dict[str, Any]]) -> list[str]:
     """Returns the documents as the native simulator takes them, with all that `ccarena.run` records."""
-    recorded = {"record": {"packets": True, "series": True}}
+    recorded = {"record": {"packets": True, "series": True, "transmissions": True}}
     return [json.dumps({**document, **recorded}) for document in documents]
 
 

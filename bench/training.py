@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 SEED = 1
 RUNS = 5
 STARTS = 20
+SCALED_WORLDS = {8: 1.0, 64: 1.8, 256: 1.8}
+"""Numbers of worlds, and what two threads are to give over one with each."""
+PAIRS = 15
+PAIR_S = 0.6
 MEMORY_WORLDS = 1024
 SB3: dict[str, tuple[str, int, dict[str, Any]]] = {
     "ppo": ("aurora", 8192, {}),
@@ -54,6 +58,9 @@ def measure(sheet: Sheet, seconds: float, threads: int, train_decisions: int) ->
     sheet.add("training/environment-packets", "the environment's packets", packets / 1e6, "M packets/s")
     what = "the environment's packets/s over the bare simulator's"
     sheet.add("training/environment-ratio", what, packets / bare, "×", Target(at_least=0.92))
+    for worlds, least in SCALED_WORLDS.items():
+        what = f"environment, {worlds} worlds: two threads over one"
+        sheet.add(f"training/threads-{worlds}", what, two_over_one(config, worlds), "×", Target(at_least=least))
     # Of a process of its own, whose largest resident set is the environment's.
     command = [sys.executable, "-m", "bench.training", str(MEMORY_WORLDS), str(threads)]
     memory = float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
@@ -114,11 +121,31 @@ def decision_rate(config: TrainConfig, threads: int, seconds: float) -> float:
     env.reset(seed=SEED)
     for row in actions:
         env.step(row)
+    return steps_per_s(env, actions, seconds) * config.env.worlds
+
+
+def two_over_one(config: TrainConfig, worlds: int) -> float:
+    """The rate of random actions in `worlds` worlds on two threads over that on one: the median of pairs in turns."""
+    from ccarena.envs import LearnedVectorEnv
+
+    envs = [LearnedVectorEnv(config, worlds, threads=threads, copy=False) for threads in (1, 2)]
+    actions = _random_actions(envs[0])
+    for env in envs:
+        env.reset(seed=SEED)
+    ratios = []
+    for _ in range(PAIRS):
+        one, two = (steps_per_s(env, actions, PAIR_S) for env in envs)
+        ratios.append(two / one)
+    return statistics.median(ratios)
+
+
+def steps_per_s(env: LearnedVectorEnv, actions: NDArray[Any], seconds: float) -> float:
+    """Steps of all worlds per second."""
     steps, began_s = 0, time.perf_counter()
     while (spent_s := time.perf_counter() - began_s) < seconds:
         env.step(actions[steps % len(actions)])
         steps += 1
-    return steps * config.env.worlds / spent_s
+    return steps / spent_s
 
 
 def packet_rates(config: TrainConfig, threads: int) -> tuple[float, float]:

@@ -23,7 +23,7 @@ use crate::series::{LinkBin, Series};
 use crate::service::{Service, ServiceError};
 use crate::transmissions::Fate;
 use deferred::Deferred;
-use timetable::Timetable;
+use timetable::{Left, Stay, Timetable};
 pub use wire::Flight;
 use wire::Wire;
 
@@ -121,7 +121,7 @@ pub struct Link<T> {
 
     /// Timetable instead of the queue, if departures are known when packets arrive.
     timetable: Option<Timetable>,
-    /// A router or an impaired wire, if the link has a timetable.
+    /// A router, an impaired wire or records, if the link has a timetable.
     special: bool,
     /// The router's signals, if the link has a timetable.
     deferred: Deferred,
@@ -294,16 +294,16 @@ impl<T: Carried> Link<T> {
     }
 
     /// Keeps a timetable from now on, if all that happens here follows from the arrivals and may be told later: the queue
-    /// drops nothing but arrivals, and packets that leave are written down in no packet log and no series. A router
-    /// signals later to packets that leave ([`Self::deferred_signal`]). Returns whether it keeps one.
+    /// drops nothing but arrivals, and nothing befalls packets on the wire that is written down. A router signals later to
+    /// packets that leave ([`Self::deferred_signal`]). Returns whether it keeps one.
     pub fn keep_timetable(&mut self) -> bool {
+        let records = self.log.is_some() || self.series.is_some();
         // Deferred signals are looked up by the number of packets that have arrived.
-        let follows = !self.is_impaired() || self.router.is_none();
-        let unseen = self.log.is_none() && self.series.is_none() && follows;
-        if let (AnyQueue::DropTail(queue), true) = (&self.queue, unseen) {
-            self.timetable = Some(Timetable::new(queue.room(), !self.serves_from_queue));
+        let follows = !self.is_impaired() || (self.router.is_none() && !records);
+        if let (AnyQueue::DropTail(queue), true) = (&self.queue, follows) {
+            self.timetable = Some(Timetable::new(queue.room(), !self.serves_from_queue, records));
         }
-        self.special = self.is_routed() || self.is_impaired();
+        self.special = self.is_routed() || self.is_impaired() || records;
         self.timetable.is_some()
     }
 
@@ -314,11 +314,19 @@ impl<T: Carried> Link<T> {
         self.router.is_some()
     }
 
-    /// Returns whether it has a router or an impaired wire.
+    /// Returns whether it has a router or an impaired wire, or writes packets down.
     #[inline]
     #[must_use]
     pub fn is_special(&self) -> bool {
         self.special
+    }
+
+    /// Returns whether it keeps a timetable and writes packets down: they then come by
+    /// [`book_recorded`](Self::book_recorded).
+    #[inline]
+    #[must_use]
+    pub fn records(&self) -> bool {
+        self.timetable.as_ref().is_some_and(Timetable::records)
     }
 
     /// Returns whether it keeps a timetable: packets then come by [`book`](Self::book).
@@ -338,7 +346,33 @@ impl<T: Carried> Link<T> {
     where
         T: Copy,
     {
-        let departs = self.reserve::<ROUTED>(packet, now)?;
+        self.book_as::<ROUTED, false>(packet, now, previous, end)
+    }
+
+    /// The same for a link that writes packets down, with or without a router.
+    pub fn book_recorded(&mut self, packet: &mut T, now: Time, previous: Time, end: Time) -> Option<Time>
+    where
+        T: Copy,
+    {
+        if self.is_routed() {
+            self.book_as::<true, true>(packet, now, previous, end)
+        } else {
+            self.book_as::<false, true>(packet, now, previous, end)
+        }
+    }
+
+    #[inline(always)]
+    fn book_as<const ROUTED: bool, const RECORDED: bool>(
+        &mut self,
+        packet: &mut T,
+        now: Time,
+        previous: Time,
+        end: Time,
+    ) -> Option<Time>
+    where
+        T: Copy,
+    {
+        let departs = self.reserve::<ROUTED, RECORDED>(packet, now)?;
         let at = self.arrival(departs, || Some(previous));
         let (bytes, flow) = (packet.bytes(), packet.flow_number());
         if let Some(timetable) = &mut self.timetable {
@@ -356,7 +390,7 @@ impl<T: Carried> Link<T> {
     where
         T: Copy,
     {
-        let departs = self.reserve::<false>(packet, now)?;
+        let departs = self.reserve::<false, false>(packet, now)?;
         let flight = self.wire.launch(departs);
         let (bytes, flow) = (packet.bytes(), packet.flow_number());
         let counts = flight.at < end && !flight.befalls.corrupted;
@@ -371,24 +405,33 @@ impl<T: Carried> Link<T> {
 
     /// Returns when a packet leaves that arrives at a link with a timetable; none if it does not.
     #[inline(always)]
-    fn reserve<const ROUTED: bool>(&mut self, packet: &mut T, now: Time) -> Option<Time>
+    fn reserve<const ROUTED: bool, const RECORDED: bool>(&mut self, packet: &mut T, now: Time) -> Option<Time>
     where
         T: Copy,
     {
         self.stats.arrived_packets += 1;
-        if ROUTED {
+        let spare = || self.timetable.as_ref().is_some_and(|timetable| timetable.has_spare_room(packet.bytes()));
+        if ROUTED || (RECORDED && !spare()) {
             self.settle(now);
+        }
+        if ROUTED {
             self.tell_of_arrival(packet, now);
         }
         if let Some(losses) = &mut self.losses {
             if losses.loses(now) {
                 self.stats.lost_packets += 1;
+                if RECORDED {
+                    self.write_loss(*packet, now);
+                }
                 return None;
             }
             if losses.policer.is_some() {
                 // A copy: a packet whose address is known to others is kept in memory throughout.
                 let mut policed = *packet;
                 if !self.police(&mut policed, now) {
+                    if RECORDED {
+                        self.write_policed(policed, now);
+                    }
                     return None;
                 }
                 *packet = policed;
@@ -398,6 +441,9 @@ impl<T: Carried> Link<T> {
         if !timetable.fits(bytes, now, &mut self.stats) {
             self.stats.dropped_packets += 1;
             self.stats.dropped_bytes += u64::from(bytes);
+            if RECORDED {
+                self.write_drop(*packet, now, true);
+            }
             return None;
         }
         let before = timetable.last();
@@ -409,7 +455,19 @@ impl<T: Carried> Link<T> {
             timetable.push(departs, bytes, packet.flow_number(), false);
             return None;
         }
+        if RECORDED {
+            let begins = before.max(now);
+            let serialisation = Self::serialisation(&self.service, self.transmits_at_once, begins, departs, bytes);
+            timetable.keep(Stay { arrival: now, serialisation });
+        }
         Some(departs)
+    }
+
+    /// Returns when the newest packet of a timetable leaves and how long it is queued, if these are written down.
+    pub fn newest_stay(&self) -> Option<(Time, Dur)> {
+        let timetable = self.timetable.as_ref()?;
+        let (departs, stay) = (timetable.last(), timetable.newest()?);
+        Some((departs, departs.since(stay.arrival) - stay.serialisation))
     }
 
     /// Brings everything that follows from departures by `now` up to date, before code outside reads the link.
@@ -433,10 +491,18 @@ impl<T: Carried> Link<T> {
     #[inline(never)]
     fn settle_departures(&mut self, now: Time) {
         let Some(timetable) = &mut self.timetable else { return };
-        let Some(router) = &mut self.router else { return timetable.settle(now, &mut self.stats) };
+        if self.router.is_none() && !timetable.records() {
+            return timetable.settle(now, &mut self.stats);
+        }
         while let Some(left) = timetable.leave(now, &mut self.stats) {
-            let sight = Sight { now: left.at, service: &mut self.service, backlog_bytes: timetable.bytes() };
-            self.deferred.leave(left.flow, left.bytes, router, sight);
+            if let Some(router) = &mut self.router {
+                let sight = Sight { now: left.at, service: &mut self.service, backlog_bytes: timetable.bytes() };
+                self.deferred.leave(left.flow, left.bytes, router, sight);
+            }
+            if let Left { at: departure, bytes, flow, stay: Some(Stay { arrival, serialisation }) } = left {
+                let delivered = Delivered { arrival, departure, serialisation, flow, bytes };
+                write_down(delivered, &mut self.log, &mut self.series);
+            }
         }
     }
 
@@ -489,11 +555,12 @@ impl<T: Carried> Link<T> {
         }
         if let Some(losses) = &mut self.losses {
             if losses.loses(now) {
-                self.count_loss(packet, now);
+                self.stats.lost_packets += 1;
+                self.write_loss(packet, now);
                 return;
             }
             if losses.policer.is_some() && !self.police(&mut packet, now) {
-                self.count_policed(packet, now);
+                self.write_policed(packet, now);
                 return;
             }
         }
@@ -541,7 +608,7 @@ impl<T: Carried> Link<T> {
     }
 
     #[cold]
-    fn count_policed(&mut self, packet: T, now: Time) {
+    fn write_policed(&mut self, packet: T, now: Time) {
         if let Some(log) = &mut self.log {
             log.policed.push((now, packet.flow_number()));
         }
@@ -551,8 +618,7 @@ impl<T: Carried> Link<T> {
     }
 
     #[cold]
-    fn count_loss(&mut self, packet: T, now: Time) {
-        self.stats.lost_packets += 1;
+    fn write_loss(&mut self, packet: T, now: Time) {
         if let Some(log) = &mut self.log {
             log.lost.push((now, packet.flow_number()));
         }
@@ -599,18 +665,25 @@ impl<T: Carried> Link<T> {
 
     #[cold]
     fn count_drops(&mut self, now: Time, logged: bool) {
-        for packet in self.drops.drain(..) {
+        let mut drops = std::mem::take(&mut self.drops);
+        for packet in drops.drain(..) {
             self.stats.dropped_packets += 1;
             self.stats.dropped_bytes += u64::from(packet.bytes());
-            if let Some(log) = self.log.as_mut().filter(|_| logged) {
-                log.dropped.push((now, packet.flow_number()));
-            }
-            if let Some(bin) = self.series.as_mut().and_then(|s| s.at(now)) {
-                bin.dropped_packets += 1;
-            }
-            if let Some(gone) = &mut self.gone {
-                gone.push((packet, Fate::Dropped));
-            }
+            self.write_drop(packet, now, logged);
+        }
+        self.drops = drops;
+    }
+
+    /// Writes down that the queue drops a packet, where that is kept.
+    fn write_drop(&mut self, packet: T, now: Time, logged: bool) {
+        if let Some(log) = self.log.as_mut().filter(|_| logged) {
+            log.dropped.push((now, packet.flow_number()));
+        }
+        if let Some(bin) = self.series.as_mut().and_then(|s| s.at(now)) {
+            bin.dropped_packets += 1;
+        }
+        if let Some(gone) = &mut self.gone {
+            gone.push((packet, Fate::Dropped));
         }
     }
 
@@ -635,10 +708,16 @@ impl<T: Carried> Link<T> {
                 AnyQueue::Other(_) => self.transmitting.as_ref().map(Carried::arrival),
             };
             self.departs = self.service.departure(now, bytes, backlogged, || head().unwrap_or(now));
-            let time = self.departs.since(now);
-            self.serialisation =
-                if self.transmits_at_once { time } else { self.service.serialisation(now, bytes).min(time) };
+            let at_once = self.transmits_at_once;
+            self.serialisation = Self::serialisation(&self.service, at_once, now, self.departs, bytes);
         }
+    }
+
+    /// Returns the time of its own transmission of a packet whose service begins at `begins`.
+    #[inline(always)]
+    fn serialisation(service: &Service, at_once: bool, begins: Time, departs: Time, bytes: u32) -> Dur {
+        let time = departs.since(begins);
+        if at_once { time } else { service.serialisation(begins, bytes).min(time) }
     }
 
     /// The packet in service has left; the next one begins. None if the queue dropped what was to leave.
@@ -663,20 +742,27 @@ impl<T: Carried> Link<T> {
         if self.router.is_some() {
             packet = self.routed_out(packet, now);
         }
-        if let Some(bin) = self.series.as_mut().and_then(|s| s.at(now)) {
-            bin.delivered_bytes += u64::from(packet.bytes());
-            bin.packets += 1;
-            bin.queueing += now.since(packet.arrival()) - serialisation;
-        }
-        if let Some(log) = &mut self.log {
-            log.delivered.push(Delivered {
-                arrival: packet.arrival(),
-                departure: now,
-                serialisation,
-                flow: packet.flow_number(),
-                bytes: packet.bytes(),
-            });
-        }
+        let delivered = Delivered {
+            arrival: packet.arrival(),
+            departure: now,
+            serialisation,
+            flow: packet.flow_number(),
+            bytes: packet.bytes(),
+        };
+        write_down(delivered, &mut self.log, &mut self.series);
         Some(packet)
+    }
+}
+
+/// Writes down a packet that has left, where that is kept.
+#[inline]
+fn write_down(packet: Delivered, log: &mut Option<PacketLog>, series: &mut Option<Series<LinkBin>>) {
+    if let Some(bin) = series.as_mut().and_then(|series| series.at(packet.departure)) {
+        bin.delivered_bytes += u64::from(packet.bytes);
+        bin.packets += 1;
+        bin.queueing += packet.departure.since(packet.arrival) - packet.serialisation;
+    }
+    if let Some(log) = log {
+        log.delivered.push(packet);
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use ccarena_cc::types::Time;
+use ccarena_cc::types::{Dur, Time};
 
 use super::LinkStats;
 use crate::queues::Room;
@@ -28,12 +28,25 @@ pub struct Left {
     pub at: Time,
     pub bytes: u32,
     pub flow: u32,
+    /// Its stay, if the timetable keeps stays.
+    pub stay: Option<Stay>,
+}
+
+/// Times of a packet at the link, for what is written down of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Stay {
+    /// Time of arrival at the queue.
+    pub arrival: Time,
+    /// Time of its own transmission.
+    pub serialisation: Dur,
 }
 
 /// Timetable of a link: its packets, and the time at which each leaves.
 #[derive(Debug)]
 pub struct Timetable {
     entries: VecDeque<Entry>,
+    /// Stays of these packets, if they are kept: apart, since most timetables keep none.
+    stays: Option<VecDeque<Stay>>,
     bytes: u64,
     /// Time at which the newest packet leaves, or left.
     last: Time,
@@ -44,9 +57,29 @@ pub struct Timetable {
 
 impl Timetable {
     /// Returns the timetable of an idle link whose queue holds `room`, besides the packet in
-    /// transmission if the link `transmits`.
-    pub fn new(room: Room, transmits: bool) -> Self {
-        Self { entries: VecDeque::new(), bytes: 0, last: Time::ZERO, room, transmits }
+    /// transmission if the link `transmits`. It keeps the packets' stays if it `records`.
+    pub fn new(room: Room, transmits: bool, records: bool) -> Self {
+        let stays = records.then(VecDeque::new);
+        Self { entries: VecDeque::new(), stays, bytes: 0, last: Time::ZERO, room, transmits }
+    }
+
+    /// Returns whether it keeps the packets' stays.
+    #[inline]
+    pub fn records(&self) -> bool {
+        self.stays.is_some()
+    }
+
+    /// Keeps the stay of the packet that is pushed next.
+    #[inline]
+    pub fn keep(&mut self, stay: Stay) {
+        if let Some(stays) = &mut self.stays {
+            stays.push_back(stay);
+        }
+    }
+
+    /// Returns the stay of the newest packet that has not left, if stays are kept.
+    pub fn newest(&self) -> Option<Stay> {
+        self.stays.as_ref()?.back().copied()
     }
 
     /// Returns the time at which the newest packet leaves, or left.
@@ -65,11 +98,17 @@ impl Timetable {
     /// only if that matters, many together: those that are not yet booked take room.
     #[inline]
     pub fn fits(&mut self, bytes: u32, now: Time, stats: &mut LinkStats) -> bool {
-        let unbooked = self.entries.len();
-        (unbooked < self.entries.capacity() && self.room.fits(unbooked, self.bytes, bytes)) || {
+        self.has_spare_room(bytes) || {
             self.settle(now, stats);
             self.has_room(bytes)
         }
+    }
+
+    /// Returns whether it has room even beside the packets that have left and are not yet booked.
+    #[inline]
+    pub fn has_spare_room(&self, bytes: u32) -> bool {
+        let unbooked = self.entries.len();
+        unbooked < self.entries.capacity() && self.room.fits(unbooked, self.bytes, bytes)
     }
 
     fn has_room(&self, bytes: u32) -> bool {
@@ -89,7 +128,7 @@ impl Timetable {
         self.entries.push_back(Entry { departs, bytes, flow: if counts { flow } else { flow | UNCOUNTED } });
     }
 
-    /// Books what leaves by `now`.
+    /// Books what leaves by `now`, of a timetable without stays.
     #[inline(never)]
     pub fn settle(&mut self, now: Time, stats: &mut LinkStats) {
         let (mut packets, mut bytes) = (0, 0);
@@ -111,7 +150,8 @@ impl Timetable {
         self.bytes -= u64::from(bytes);
         stats.delivered_packets += 1;
         stats.delivered_bytes += u64::from(bytes);
-        Some(Left { at: departs, bytes, flow: flow & !UNCOUNTED })
+        let stay = self.stays.as_mut().and_then(VecDeque::pop_front);
+        Some(Left { at: departs, bytes, flow: flow & !UNCOUNTED, stay })
     }
 
     /// Packets that wait or are in transmission.
