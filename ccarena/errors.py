@@ -41,6 +41,7 @@ __all__ = [
     "ScenarioError",
     "TraceError",
     "TrainingError",
+    "UnwatchableError",
     "WorkerError",
     "WriteError",
     "cannot_write",
@@ -70,6 +71,13 @@ class ScenarioError(CcarenaError, ValueError):
     """A scenario document that does not describe a possible experiment."""
 
     exit_code = 2
+
+
+class UnwatchableError(ScenarioError):
+    """A spec whose actions cannot describe what another scheme does, so that no trajectory can be recorded."""
+
+    why = ""
+    """Reason, such as `its base cubic moves the window between its actions`."""
 
 
 class ControllerError(CcarenaError):

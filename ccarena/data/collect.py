@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ from ccarena.core.reader import read_data
 from ccarena.core.seeds import check_seed
 from ccarena.core.terminal import Progress
 from ccarena.data.dataset import FORMAT, MANIFEST, VERSION, Dataset, _pyarrow
-from ccarena.errors import CcarenaError, ConfigError, ScenarioError, cannot_write
+from ccarena.errors import CcarenaError, ConfigError, ScenarioError, UnwatchableError, cannot_write
 from ccarena.executors import Executor, Threads
 from ccarena.policies.spec import Spec, spec_of
 from ccarena.scenarios.flows import enter
@@ -158,19 +157,13 @@ def _trials(plan: Mapping[str, Any]) -> Any:
     try:
         for scheme in plan["schemes"]:
             _scenario(trials, plan, scheme, 0)
-    except ScenarioError as error:
-        if (why := _NO_ACTIONS.search(str(error))) is None:
-            raise
+    except UnwatchableError as error:
         able = ", ".join(fitting(plan["schemes"])) or "none"
         raise ScenarioError(
-            f"{scheme} takes no actions of the spec {plan['spec']['name']}: {why[1]}; expected a spec that moves a "
+            f"{scheme} takes no actions of the spec {plan['spec']['name']}: {error.why}; expected a spec that moves a "
             f"window or a rate over the base none; of the shipped configurations, these collect it (--config): {able}"
         ) from error
     return trials
-
-
-_NO_ACTIONS = re.compile(r'and of "[^"]*" (its .*?)\. Give a spec', re.DOTALL)
-"""Reason of the simulator for which a scheme's behaviour amounts to no action of a spec."""
 
 
 def fitting(schemes: Sequence[str]) -> list[str]:
@@ -257,6 +250,8 @@ def _scenario(trials: Any, plan: Mapping[str, Any], scheme: str, link: int) -> d
     document["record"] = {"trajectories": {"spec": plan["spec"], "params": plan["params"], "flows": learners}}
     try:
         return checked(enter(document))
+    except UnwatchableError:
+        raise
     except CcarenaError as error:
         raise type(error)(f"{scheme}: {error}") from error
 

@@ -18,7 +18,7 @@ from ccarena.configs import TrainConfig, load_config
 from ccarena.data import Dataset, Trajectories, transitions
 from ccarena.data.collect import collect, collect_again, fitting
 from ccarena.envs.rewards import Reward
-from ccarena.errors import ConfigError, ScenarioError
+from ccarena.errors import ConfigError, ScenarioError, UnwatchableError
 from ccarena.policies.modules import to_artifact
 from ccarena.policies.spec import spec_of
 from ccarena.scenarios.backends import execute
@@ -253,8 +253,10 @@ def test_a_spec_without_actions_for_a_scheme_is_refused_with_configurations_that
     able = fitting(["cubic"])
     for name in able:
         collect(load_config(name), ["cubic"], 1, tmp_path / name)
-    with pytest.raises(ScenarioError, match=rf"moves neither .* \(--config\): {', '.join(able)}$"):
+    with pytest.raises(ScenarioError, match=rf"moves neither .* \(--config\): {', '.join(able)}$") as caught:
         collect(load_config("acct"), ["cubic"], 1, tmp_path / "set")
+    cause = caught.value.__cause__
+    assert isinstance(cause, UnwatchableError) and f": {cause.why}; expected" in str(caught.value)
     page = (Path(__file__).parents[2] / "docs" / "training.md").read_text("utf-8")
     assert f"Of the shipped configurations, {' and '.join(f'`{name}`' for name in able)} can be" in " ".join(
         page.split()

@@ -47,6 +47,17 @@ impl<'a> At<'a> {
         Err(DocumentError { path: self.path.clone(), problem: Problem::Invalid { value, expected: expected.into() } })
     }
 
+    /// The error that this spec, called `spec`, has no actions for what the flow `flow` does under `scheme`: `why`.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn fail_to_watch<T>(&self, spec: &str, flow: &str, scheme: &str, why: String) -> Result<T> {
+        let (spec, flow, scheme) = (spec.into(), flow.into(), scheme.into());
+        let value = shorten(&self.value.to_string());
+        let problem = Problem::Unwatchable { value, spec, flow, scheme, why };
+        Err(DocumentError { path: self.path.clone(), problem })
+    }
+
     /// An object with no other fields than `known`.
     ///
     /// # Errors

@@ -349,16 +349,19 @@ impl<T: Carried> Link<T> {
         self.book_as::<ROUTED, false>(packet, now, previous, end)
     }
 
-    /// The same for a link that writes packets down, with or without a router.
-    pub fn book_recorded(&mut self, packet: &mut T, now: Time, previous: Time, end: Time) -> Option<Time>
+    /// The same for a link that writes packets down.
+    #[inline]
+    pub fn book_recorded<const ROUTED: bool>(
+        &mut self,
+        packet: &mut T,
+        now: Time,
+        previous: Time,
+        end: Time,
+    ) -> Option<Time>
     where
         T: Copy,
     {
-        if self.is_routed() {
-            self.book_as::<true, true>(packet, now, previous, end)
-        } else {
-            self.book_as::<false, true>(packet, now, previous, end)
-        }
+        self.book_as::<ROUTED, true>(packet, now, previous, end)
     }
 
     #[inline(always)]

@@ -1,5 +1,6 @@
 //! Errors of the Rust side as the exceptions of `ccarena.errors`.
 
+use ccarena_net::scenario::{Problem, ScenarioError};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
@@ -16,6 +17,14 @@ fn raise(name: &str, message: String) -> PyErr {
 /// A scenario that is refused or cannot be simulated.
 pub fn scenario(error: impl std::fmt::Display) -> PyErr {
     raise("ScenarioError", error.to_string())
+}
+
+/// A scenario document that is refused.
+#[expect(clippy::needless_pass_by_value, reason = "the shape that `map_err` takes")]
+pub fn document(error: ScenarioError) -> PyErr {
+    let Problem::Unwatchable { why, .. } = &error.problem else { return scenario(error) };
+    let raised = raise("UnwatchableError", error.to_string());
+    Python::attach(|py| raised.value(py).setattr("why", why)).map_or_else(|failed| failed, |()| raised)
 }
 
 /// A document that cannot be read.

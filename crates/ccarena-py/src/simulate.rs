@@ -34,7 +34,7 @@ fn simulate<'py>(
     make: Option<Py<PyAny>>,
     stopped: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let scenario = Scenario::parse(scenario_json).map_err(errors::scenario)?;
+    let scenario = Scenario::parse(scenario_json).map_err(errors::document)?;
     let is_python = |flow: &Flow| matches!(flow.own, Some(Own::Python { .. }));
     if let (Some(make), true) = (make, scenario.flows.iter().any(is_python)) {
         return with_own(py, &scenario, make, stopped.as_ref());
@@ -51,7 +51,7 @@ fn simulate<'py>(
 /// Raises ScenarioError, TraceError or PolicyError; KeyboardInterrupt after Ctrl-C.
 #[pyfunction]
 fn result_digest(py: Python<'_>, scenario_json: &str) -> PyResult<String> {
-    let scenario = Scenario::parse(scenario_json).map_err(errors::scenario)?;
+    let scenario = Scenario::parse(scenario_json).map_err(errors::document)?;
     let mut sim = py.detach(|| Sim::new(&scenario, &Files::default(), false)).map_err(|e| errors::sim(&e))?;
     to_the_end(py, &mut sim, &scenario, None)?;
     Ok(py.detach(|| sim.take_result(&scenario).sealed(&scenario.record).digest))
@@ -154,14 +154,14 @@ fn array(py: Python<'_>, values: Array) -> PyResult<Bound<'_, PyAny>> {
 /// validate_scenario(scenario_json) -> str: the normalised document, every default filled in. Raises ScenarioError.
 #[pyfunction]
 fn validate_scenario(scenario_json: &str) -> PyResult<String> {
-    Scenario::parse(scenario_json).map(|s| s.to_json().to_string()).map_err(errors::scenario)
+    Scenario::parse(scenario_json).map(|s| s.to_json().to_string()).map_err(errors::document)
 }
 
 /// estimate(scenario_json) -> dict: what a run would ask for, `memory_bytes` and `packets` (counted at every link; traces
 /// do not count, whose rate their file says). Raises ScenarioError.
 #[pyfunction]
 fn estimate<'py>(py: Python<'py>, scenario_json: &str) -> PyResult<Bound<'py, PyAny>> {
-    let scenario = Scenario::parse(scenario_json).map_err(errors::scenario)?;
+    let scenario = Scenario::parse(scenario_json).map_err(errors::document)?;
     let demand = Demand::of(&scenario);
     to_python(py, &json!({"memory_bytes": demand.memory_bytes(), "packets": demand.packets()}))
 }
@@ -217,7 +217,7 @@ pub fn to_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyA
 /// Raises ScenarioError.
 #[pyfunction]
 fn drive(py: Python<'_>, scenario_json: &str, acks: u64) -> PyResult<()> {
-    let scenario = Scenario::parse(scenario_json).map_err(errors::scenario)?;
+    let scenario = Scenario::parse(scenario_json).map_err(errors::document)?;
     let flow = scenario.flows.first().ok_or_else(|| errors::scenario("no flow"))?;
     let config = scenario.controller(0, flow.mss_bytes);
     let mut controller = match &flow.own {

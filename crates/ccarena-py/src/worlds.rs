@@ -22,7 +22,7 @@ pub fn source(distribution_json: Option<&str>, scenario_json: Option<&str>) -> P
         (Some(text), None) => serde_json::from_str::<Domain>(text)
             .map(|d| Source::Domain(Box::new(d)))
             .map_err(|e| errors::scenario(format!("domain: {e}"))),
-        (None, Some(text)) => Scenario::parse(text).map(|s| Source::Scenario(Box::new(s))).map_err(errors::scenario),
+        (None, Some(text)) => Scenario::parse(text).map(|s| Source::Scenario(Box::new(s))).map_err(errors::document),
         _ => Err(errors::scenario("expected a domain or a scenario, not both")),
     }
 }

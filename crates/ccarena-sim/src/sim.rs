@@ -680,7 +680,8 @@ impl Sim {
         match (link.keeps_timetable(), link.is_special()) {
             (true, false) => sender.send(*now, probe, booker::<false>(link, index, far_end, *now, *end, arrivals)),
             (true, true) if link.records() => {
-                send_recorded(sender, probe, log, link, index, far_end, *now, *end, arrivals);
+                let send = if link.is_routed() { send_recorded::<true> } else { send_recorded::<false> };
+                send(sender, probe, log, link, index, far_end, *now, *end, arrivals);
             }
             (true, true) if link.is_routed() => {
                 sender.send(*now, probe, booker::<true>(link, index, far_end, *now, *end, arrivals));
@@ -732,7 +733,7 @@ fn logger(
 /// Apart from senders whose packets nobody writes down: with it, their code is slower.
 #[inline(never)]
 #[expect(clippy::too_many_arguments, reason = "the parts of a simulation that are borrowed at once")]
-fn send_recorded(
+fn send_recorded<const ROUTED: bool>(
     sender: &mut Sender,
     probe: Option<Leaving>,
     log: &mut Option<Box<TransmissionLog>>,
@@ -745,18 +746,19 @@ fn send_recorded(
 ) {
     sender.send(now, probe, |e: Emission| {
         let mut packet = packet(&e, flow, far_end.header_bytes, now);
-        let mut row = transmission(&e, &packet);
-        if let Some(at) = link.book_recorded(&mut packet, now, far_end.last_arrival, end) {
-            if let Some((_, queueing)) = link.newest_stay().filter(|&(departs, _)| departs < end) {
-                row.queueing = queueing;
-            }
-            if at < end {
-                (row.arrived, row.fate) = (at, fate(&packet));
-            }
-            far_end.receive(&packet, at, end, arrivals);
-        }
+        let arrives = link.book_recorded::<ROUTED>(&mut packet, now, far_end.last_arrival, end);
         if let Some(log) = log {
+            let mut row = transmission(&e, &packet);
+            if let (Some(at), Some((departs, queueing))) = (arrives, link.newest_stay()) {
+                row.queueing = if departs < end { queueing } else { Dur::ZERO };
+                if at < end {
+                    (row.arrived, row.fate) = (at, fate(&packet));
+                }
+            }
             log.packets.push(row);
+        }
+        if let Some(at) = arrives {
+            far_end.receive_here::<ROUTED>(&packet, at, end, arrivals);
         }
     });
 }

@@ -39,6 +39,19 @@ pub enum Problem {
         /// Expectation.
         expected: String,
     },
+    /// The spec's actions cannot describe what another scheme does.
+    Unwatchable {
+        /// The value, shortened.
+        value: String,
+        /// Name of the spec.
+        spec: String,
+        /// Flow that the other scheme runs.
+        flow: String,
+        /// The other scheme.
+        scheme: String,
+        /// Reason of [`crate::learned::Spec::unwatchable`].
+        why: String,
+    },
 }
 
 impl fmt::Display for DocumentError {
@@ -48,6 +61,12 @@ impl fmt::Display for DocumentError {
             Problem::Syntax(error) => write!(f, "{path}: not JSON: {error}; expected one JSON object"),
             Problem::Missing { expected } => write!(f, "{path}: missing; expected {expected}"),
             Problem::Invalid { value, expected } => write!(f, "{path}: got {value}; expected {expected}"),
+            Problem::Unwatchable { value, spec, flow, scheme, why } => write!(
+                f,
+                "{path}: got {value}; expected a spec that other schemes' behaviour amounts to actions of; flow {flow:?} \
+                 runs {scheme:?}, and of {spec:?} {why}. Give a spec that moves a window or a rate over the base none, or \
+                 record flows that run {spec:?}"
+            ),
             Problem::Unknown { what, value, nearest: Some(nearest), .. } => {
                 write!(f, "{path}: unknown {what} {value:?}; did you mean {nearest:?}?")
             }

@@ -34,12 +34,7 @@ pub fn read(at: &At<'_>, flows: &[Flow]) -> Result<Trajectories> {
     if let Some(why) = recorded.spec.unwatchable() {
         let other = recorded.flows.iter().filter_map(|&index| flows.get(index)).find(|flow| !recorded.is_own(flow));
         if let Some(other) = other {
-            let name = &recorded.spec.interface().name;
-            return spec_at.fail(format!(
-                "a spec that other schemes' behaviour amounts to actions of; flow {:?} runs {:?}, and of {name:?} {why}. \
-                 Give a spec that moves a window or a rate over the base none, or record flows that run {name:?}",
-                other.name, other.scheme
-            ));
+            return spec_at.fail_to_watch(&recorded.spec.interface().name, &other.name, &other.scheme, why);
         }
     }
     Ok(recorded)
