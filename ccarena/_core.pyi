@@ -194,6 +194,10 @@ def one_rtt_late(
     leaves over is sent with the next one's. If `infers` is above 0, it is told nothing, and takes the capacity from its
     own packets, over so many slots."""
 
+def oracle_waits(accepted: NDArray[np.float64], served: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Slots until the bytes that were accepted by the end of each slot are served, `[slots]` of totals `[slots + 1]`;
+    to the end of the run if they never are."""
+
 def percentiles(values: NDArray[np.float64], shares: Sequence[float]) -> list[float]:
     """For each share q, the element at index floor(q n) of the n sorted values; NaN if there are none."""
 
@@ -236,6 +240,20 @@ def delays_ms(
     further_ms: float,
 ) -> NDArray[np.float64]:
     """Time from arrival to departure of each packet, less its own sending if given, plus `further_ms`."""
+
+def time_in_queue_length_ns(
+    arrival_ns: NDArray[np.int64],
+    departure_ns: NDArray[np.int64],
+    sending_ns: NDArray[np.uint32],
+    from_ns: int,
+    to_ns: int,
+) -> NDArray[np.int64]:
+    """Time in [from, to) during which exactly k packets were queued, `[k]`; the last is not 0, or the only one."""
+
+def time_over_delay_ns(
+    arrival_ns: NDArray[np.int64], departure_ns: NDArray[np.int64], budget_ns: int, from_ns: int, to_ns: int
+) -> int:
+    """Time in [from, to) with more than `budget_ns` of work in the queue."""
 
 def percentile_of_spans(low: NDArray[np.int64], count: NDArray[np.int64], q: float) -> float:
     """The same of low, low + 1, ... low + count - 1 of every span, as `percentiles`; NaN of none."""

@@ -44,6 +44,7 @@ from ccarena.eval.measure.table import normalised_power
 __all__ = ["Bound", "best_score", "one_rtt_late", "trade_off"]
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 _PACKET_BYTES = 1500
 
 
@@ -97,18 +98,19 @@ def one_rtt_late(
     served_most = capacity * slot_ms * 125.0
     known = _trailing_mean(served_most, max(1, round(average_ms / slot_ms)))
     sent, served, lost, queue = _core.one_rtt_late(served_most, known, late, gain, limit_bytes, 0.0)
-    delay = _waiting_ms(sent - lost, served, slot_ms)
-    weight = np.diff(sent - lost)
+    accepted = sent - lost
+    waits, weight = _core.oracle_waits(accepted, served), np.diff(accepted)
+    delay = waits * slot_ms
     losses = loss_shares(float(lost[-1]), 0.0, float(sent[-1] - lost[-1]))
     packets = np.floor(queue[1:] / _PACKET_BYTES + 1e-9)
     return Bound(
         throughput_mbps=float(served[-1]) / (slots * slot_ms * 125.0),
         utilisation=float(served[-1] / served_most.sum()) if served_most.sum() > 0 else math.nan,
         queueing_delay_mean_ms=float(np.average(delay, weights=weight)) if weight.sum() > 0 else math.nan,
-        queueing_delay_p95_ms=_weighted_quantile(delay, weight, 0.95),
+        queueing_delay_p95_ms=_weighted_quantile(waits, weight, 0.95) * slot_ms,
         share_within_budget=float(np.mean(delay <= budget_ms)),
         share_within_5_packets=float(np.mean(packets <= 5)),
-        queue_p80_packets=float(np.sort(packets)[min(int(0.8 * slots), slots - 1)]),
+        queue_p80_packets=percentile(packets, 0.8),
         **losses,
         rate_mbps=np.diff(served) / (slot_ms * 125.0),
         queueing_delay_ms=delay,
@@ -198,10 +200,7 @@ def _trailing_mean(values: Floats, window: int) -> Floats:
 
 def _waiting_ms(accepted: Floats, served: Floats, slot_ms: float) -> Floats:
     """Returns the time until the data accepted in each slot is served; to the end of the run if it never is."""
-    # A millionth of a byte absorbs the rounding of two sums that are equal in exact arithmetic.
-    done = np.searchsorted(served, accepted[1:] - 1e-6, side="left")
-    slot = np.arange(1, accepted.size)
-    return np.maximum(np.minimum(done, served.size - 1) - slot, 0) * slot_ms
+    return _core.oracle_waits(accepted, served) * slot_ms
 
 
 def _signal_delay_p95_ms(accepted: Floats, served: Floats, slot_ms: float) -> float:
@@ -216,9 +215,11 @@ def _signal_delay_p95_ms(accepted: Floats, served: Floats, slot_ms: float) -> fl
     return percentile((gone[np.searchsorted(came, slots)] - slots) * slot_ms, 0.95)
 
 
-def _weighted_quantile(values: Floats, weight: Floats, q: float) -> float:
+def _weighted_quantile(values: Ints, weight: Floats, q: float) -> float:
+    """Returns the quantile of values that are not negative, each with its weight; NaN without weight."""
     if weight.sum() <= 0:
         return math.nan
-    order = np.argsort(values, kind="stable")
+    # Numbers of 16 bits or fewer are sorted by their digits.
+    order = np.argsort(values.astype(np.min_scalar_type(values.max())), kind="stable")
     share = np.cumsum(weight[order]) / weight.sum()
-    return float(values[order][min(int(np.searchsorted(share, q, side="right")), values.size - 1)])
+    return float(values[order[min(int(np.searchsorted(share, q, side="right")), values.size - 1)]])

@@ -31,8 +31,7 @@ Ints = NDArray[np.int64]
 
 def queueing_delay_ms(log: PacketLog) -> Floats:
     """Returns each packet's queueing delay, in log order: departure - arrival - own serialisation."""
-    sending_ns = np.ascontiguousarray(log.serialisation_ns, dtype=np.uint32)
-    return _core.delays_ms(log.arrival_ns, log.departure_ns, sending_ns, 0.0)
+    return _core.delays_ms(log.arrival_ns, log.departure_ns, _sending_ns(log), 0.0)
 
 
 def one_way_delay_ms(log: PacketLog, propagation_ms: float) -> Floats:
@@ -49,16 +48,8 @@ def share_within_delay(log: PacketLog, budget_ms: float, start_s: float, end_s: 
     start_ns, end_ns = round(start_s * 1e9), round(end_s * 1e9)
     if end_ns <= start_ns:
         return math.nan
-    arrival, departure = log.arrival_ns, log.departure_ns
-    if (arrival[1:] < arrival[:-1]).any():  # a queue that is no FIFO
-        order = np.argsort(arrival, kind="stable")
-        arrival, departure = arrival[order], departure[order]
-    empty_at = np.maximum.accumulate(departure)
-    next_arrival = np.append(arrival[1:], np.iinfo(np.int64).max)
-    # Between two arrivals the work falls by 1 s/s, so that it is over the budget first and within it afterwards.
-    over_from = np.clip(arrival, start_ns, end_ns)
-    over_to = np.clip(np.minimum(next_arrival, empty_at - round(budget_ms * 1e6)), start_ns, end_ns)
-    return 1.0 - float(np.maximum(over_to - over_from, 0).sum()) / (end_ns - start_ns)
+    over_ns = _core.time_over_delay_ns(log.arrival_ns, log.departure_ns, round(budget_ms * 1e6), start_ns, end_ns)
+    return 1.0 - over_ns / (end_ns - start_ns)
 
 
 def time_in_queue_length_ns(log: PacketLog, start_s: float, end_s: float) -> Ints:
@@ -67,20 +58,12 @@ def time_in_queue_length_ns(log: PacketLog, start_s: float, end_s: float) -> Int
     A packet is queued from its arrival until its own transmission starts; the one on the wire is not in the queue (as
     ns-3 and Linux count it). On a trace-driven link it is queued until it departs.
     """
-    start_ns, end_ns = round(start_s * 1e9), round(end_s * 1e9)
-    enter = log.arrival_ns
-    leave = np.maximum(log.departure_ns - log.serialisation_ns, enter)
-    # The lowest bit tells who leaves, so that one sort of numbers orders times and steps; of one instant, who comes is
-    # first, and the length never falls below 0.
-    events = np.concatenate((enter << 1, (leave << 1) | 1))
-    events.sort(kind="stable")  # merges the two, which are sorted in a FIFO
-    times = np.clip(events >> 1, start_ns, max(start_ns, end_ns))
-    spent = np.diff(times, prepend=start_ns, append=max(start_ns, end_ns))
-    length = np.concatenate(([0], np.cumsum(1 - 2 * (events & 1))))
-    # Sums of doubles, which are exact up to 2^53 ns, or 104 days.
-    every = np.bincount(length, weights=spent).astype(np.int64)
-    present = np.flatnonzero(every)
-    return every[: present[-1] + 1 if present.size else 1]
+    times_ns = round(start_s * 1e9), round(end_s * 1e9)
+    return _core.time_in_queue_length_ns(log.arrival_ns, log.departure_ns, _sending_ns(log), *times_ns)
+
+
+def _sending_ns(log: PacketLog) -> NDArray[np.uint32]:
+    return np.ascontiguousarray(log.serialisation_ns, dtype=np.uint32)
 
 
 def queue_cdf(log: PacketLog, start_s: float, end_s: float) -> tuple[Ints, Floats]:

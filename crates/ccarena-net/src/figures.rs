@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 
 mod of_flows;
+mod queue;
 
 pub use of_flows::{
     Gone, Packets, Pauses, Percentiles, Shares, Sums, Within, percentiles as percentiles_of_flows,
     sums as sums_of_flows,
 };
+pub use queue::{time_in_queue_length_ns, time_over_delay_ns};
 
 /// Returns the element at index floor(q n) of the n sorted values for each share q; no values give none. NaN is the largest.
 #[must_use]

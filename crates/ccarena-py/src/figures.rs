@@ -146,6 +146,38 @@ fn percentile_of_spans(low: PyReadonlyArray1<'_, i64>, count: PyReadonlyArray1<'
     Ok(figures::percentile_of_spans(&spans, q).map_or(f64::NAN, |ms| ms as f64))
 }
 
+/// `time_in_queue_length_ns(arrival_ns: int64[n], departure_ns: int64[n], sending_ns: uint32[n], from_ns, to_ns) -> int64[k]`:
+/// time in [from, to) during which exactly 0, 1, ... packets were queued; the last is not 0, or the only one.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "as PyO3 hands arguments over")]
+fn time_in_queue_length_ns<'py>(
+    py: Python<'py>,
+    arrival_ns: PyReadonlyArray1<'py, i64>,
+    departure_ns: PyReadonlyArray1<'py, i64>,
+    sending_ns: PyReadonlyArray1<'py, u32>,
+    from_ns: i64,
+    to_ns: i64,
+) -> PyResult<Bound<'py, PyArray1<i64>>> {
+    let (arrival, departure, sending) = (arrival_ns.as_slice()?, departure_ns.as_slice()?, sending_ns.as_slice()?);
+    let spent = figures::time_in_queue_length_ns(arrival, departure, sending, from_ns, to_ns);
+    Ok(PyArray1::from_vec(py, spent))
+}
+
+/// `time_over_delay_ns(arrival_ns: int64[n], departure_ns: int64[n], budget_ns, from_ns, to_ns) -> int`: time in [from, to)
+/// with more than `budget_ns` of work in the queue, from < to.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "as PyO3 hands arguments over")]
+fn time_over_delay_ns(
+    arrival_ns: PyReadonlyArray1<'_, i64>,
+    departure_ns: PyReadonlyArray1<'_, i64>,
+    budget_ns: i64,
+    from_ns: i64,
+    to_ns: i64,
+) -> PyResult<i64> {
+    let (arrival, departure) = (arrival_ns.as_slice()?, departure_ns.as_slice()?);
+    Ok(figures::time_over_delay_ns(arrival, departure, budget_ns, from_ns, to_ns.max(from_ns)))
+}
+
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(percentiles, module)?)?;
     module.add_function(wrap_pyfunction!(rows_by_flow, module)?)?;
@@ -153,5 +185,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(sums_of_flows, module)?)?;
     module.add_function(wrap_pyfunction!(percentiles_of_flows, module)?)?;
     module.add_function(wrap_pyfunction!(delays_ms, module)?)?;
+    module.add_function(wrap_pyfunction!(time_in_queue_length_ns, module)?)?;
+    module.add_function(wrap_pyfunction!(time_over_delay_ns, module)?)?;
     module.add_function(wrap_pyfunction!(percentile_of_spans, module)?)
 }

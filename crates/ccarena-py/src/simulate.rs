@@ -262,6 +262,17 @@ fn one_rtt_late<'py>(
     Ok((sent, served, lost, queue))
 }
 
+/// `oracle_waits(accepted: float64[n + 1], served: float64[n + 1]) -> int64[n]`: slots until the bytes that were accepted by the
+/// end of each slot are served; to the end of the run if they never are.
+#[pyfunction]
+fn oracle_waits<'py>(
+    py: Python<'py>,
+    accepted: PyReadonlyArray1<'py, f64>,
+    served: PyReadonlyArray1<'py, f64>,
+) -> PyResult<Bound<'py, PyArray1<i64>>> {
+    Ok(PyArray1::from_vec(py, oracle::waits(accepted.as_slice()?, served.as_slice()?)))
+}
+
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(drive, module)?)?;
     module.add_function(wrap_pyfunction!(simulate, module)?)?;
@@ -270,6 +281,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<own::Loss>()?;
     module.add_class::<own::Sent>()?;
     module.add_function(wrap_pyfunction!(one_rtt_late, module)?)?;
+    module.add_function(wrap_pyfunction!(oracle_waits, module)?)?;
     module.add_function(wrap_pyfunction!(validate_scenario, module)?)?;
     module.add_function(wrap_pyfunction!(schemes, module)?)?;
     module.add_function(wrap_pyfunction!(queue_disciplines, module)?)?;

@@ -117,6 +117,30 @@ pub fn one_rtt_late(served_most: &[f64], known: &[f64], sender: Sender, limit: f
     run
 }
 
+/// Returns the slots until the bytes that were accepted by the end of each slot are served; those to the end of the run if they
+/// never are. `accepted` and `served` are totals, as in [`Totals`].
+#[must_use]
+pub fn waits(accepted: &[f64], served: &[f64]) -> Vec<i64> {
+    let last = served.len().saturating_sub(1);
+    let (mut at, mut before) = (0, f64::NEG_INFINITY);
+    let after = accepted.iter().enumerate().skip(1);
+    after
+        .map(|(slot, &bytes)| {
+            // A millionth of a byte absorbs the rounding of two sums that are equal in exact arithmetic.
+            let wanted = bytes - 1e-6;
+            // Totals rise, except for rounding.
+            if wanted < before {
+                at = served.partition_point(|&bytes| bytes < wanted);
+            }
+            before = wanted;
+            while served.get(at).is_some_and(|&bytes| bytes < wanted) {
+                at += 1;
+            }
+            at.min(last).saturating_sub(slot) as i64
+        })
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
