@@ -6,7 +6,7 @@ mod strict;
 
 use serde_json::{Map, Value};
 
-pub use self::error::{DocumentError, Problem};
+pub use self::error::{DocumentError, Problem, Unwatchable};
 use crate::build_error::nearest;
 use crate::types::{Dur, Rate, Time};
 
@@ -54,7 +54,7 @@ impl<'a> At<'a> {
     pub fn fail_to_watch<T>(&self, spec: &str, flow: &str, scheme: &str, why: String) -> Result<T> {
         let (spec, flow, scheme) = (spec.into(), flow.into(), scheme.into());
         let value = shorten(&self.value.to_string());
-        let problem = Problem::Unwatchable { value, spec, flow, scheme, why };
+        let problem = Problem::Unwatchable(Box::new(Unwatchable { value, spec, flow, scheme, why }));
         Err(DocumentError { path: self.path.clone(), problem })
     }
 

@@ -433,7 +433,7 @@ impl FlowResult {
             arrays.push((&["series", "wire_bytes"], u64s(&bins, |b| b.wire_bytes)));
             arrays.push((&["series", "payload_bytes"], u64s(&bins, |b| b.payload_bytes)));
         }
-        if let Some(TransmissionLog { packets, acks, blocks }) = self.transmissions.take() {
+        if let Some(TransmissionLog { packets, acks, blocks, .. }) = self.transmissions.take() {
             arrays.push((&["transmissions", "sent_ns"], u64s(&packets, |p| p.sent.0)));
             arrays.push((&["transmissions", "arrived_ns"], u64s(&packets, |p| p.arrived.0)));
             arrays.push((&["transmissions", "queueing_ns"], u64s(&packets, |p| p.queueing.0)));

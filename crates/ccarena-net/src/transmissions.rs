@@ -75,13 +75,21 @@ pub struct TransmissionLog {
     pub acks: Vec<Heard>,
     /// Blocks of all acknowledgements, one after the other: first segment, and the one after the last.
     pub blocks: Vec<(u32, u32)>,
+    /// Index of the transmission that was found last.
+    near: usize,
 }
 
 impl TransmissionLog {
-    /// Returns the transmission of a segment at a time.
+    /// Returns the transmission of a segment at a time. Most are the one that was found last, or the one after it.
     pub fn find(&mut self, sent: Time, sequence: u32) -> Option<&mut Transmission> {
-        let at = self.packets.partition_point(|packet| packet.sent < sent);
-        self.packets[at..].iter_mut().take_while(|packet| packet.sent == sent).find(|p| p.sequence == sequence)
+        let is_it = |packet: &Transmission| packet.sent == sent && packet.sequence == sequence;
+        let close = (self.near..self.near + 2).find(|&at| self.packets.get(at).is_some_and(is_it));
+        self.near = close.or_else(|| {
+            let first = self.packets.partition_point(|packet| packet.sent < sent);
+            let mut same = self.packets[first..].iter().take_while(|packet| packet.sent == sent);
+            Some(first + same.position(is_it)?)
+        })?;
+        self.packets.get_mut(self.near)
     }
 }
 
@@ -102,8 +110,8 @@ mod tests {
         };
         let packets = vec![packet(1, 0), packet(1, 1), packet(5, 2), packet(5, 0), packet(9, 3)];
         let mut log = TransmissionLog { packets: packets.clone(), ..TransmissionLog::default() };
-        for each in packets {
-            assert_eq!(log.find(each.sent, each.sequence), Some(&mut { each }));
+        for each in packets.iter().chain(packets.iter().rev()).chain(packets.iter().step_by(2)) {
+            assert_eq!(log.find(each.sent, each.sequence), Some(&mut { *each }));
         }
         assert_eq!(log.find(Time(1), 2), None);
         assert_eq!(log.find(Time(10), 3), None);

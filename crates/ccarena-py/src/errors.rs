@@ -20,11 +20,10 @@ pub fn scenario(error: impl std::fmt::Display) -> PyErr {
 }
 
 /// A scenario document that is refused.
-#[expect(clippy::needless_pass_by_value, reason = "the shape that `map_err` takes")]
 pub fn document(error: ScenarioError) -> PyErr {
-    let Problem::Unwatchable { why, .. } = &error.problem else { return scenario(error) };
+    let Problem::Unwatchable(unwatchable) = &error.problem else { return scenario(error) };
     let raised = raise("UnwatchableError", error.to_string());
-    Python::attach(|py| raised.value(py).setattr("why", why)).map_or_else(|failed| failed, |()| raised)
+    Python::attach(|py| raised.value(py).setattr("why", &unwatchable.why)).map_or_else(|failed| failed, |()| raised)
 }
 
 /// A document that cannot be read.

@@ -209,4 +209,29 @@ mod tests {
         // 225 have room; what is served in part counts as in flight, so that the window holds a little back.
         assert_eq!((sent(false), sent(true)), (180.0, 221.0), "of 90 slots with 2.5 packets each");
     }
+
+    /// Searched for each slot by itself, over totals that rounding lets fall now and then.
+    #[test]
+    fn waits_are_those_of_a_search_for_each_slot() {
+        let mut state = 7_u64;
+        let mut draw = |most: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % most
+        };
+        for slots in [0, 1, 2, 50, 400] {
+            let (mut accepted, mut served) = (vec![0.0], vec![0.0]);
+            for slot in 0..slots {
+                let came = accepted[slot] + draw(4) as f64 * 700.0 - draw(2) as f64 * 1e-7;
+                accepted.push(came);
+                served.push((served[slot] + draw(3) as f64 * 900.0).min(came.max(served[slot])));
+            }
+            let last = served.len() - 1;
+            let searched = |(slot, &bytes): (usize, &f64)| {
+                let done = served.iter().position(|&gone| gone >= bytes - 1e-6).unwrap_or(last);
+                done.min(last).saturating_sub(slot) as i64
+            };
+            let expected: Vec<i64> = accepted.iter().enumerate().skip(1).map(searched).collect();
+            assert_eq!(waits(&accepted, &served), expected);
+        }
+    }
 }

@@ -40,18 +40,22 @@ pub enum Problem {
         expected: String,
     },
     /// The spec's actions cannot describe what another scheme does.
-    Unwatchable {
-        /// The value, shortened.
-        value: String,
-        /// Name of the spec.
-        spec: String,
-        /// Flow that the other scheme runs.
-        flow: String,
-        /// The other scheme.
-        scheme: String,
-        /// Reason of [`crate::learned::Spec::unwatchable`].
-        why: String,
-    },
+    Unwatchable(Box<Unwatchable>),
+}
+
+/// A spec that is to record another scheme, and cannot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unwatchable {
+    /// The value, shortened.
+    pub value: String,
+    /// Name of the spec.
+    pub spec: String,
+    /// Flow that the other scheme runs.
+    pub flow: String,
+    /// The other scheme.
+    pub scheme: String,
+    /// Reason of [`crate::learned::Spec::unwatchable`].
+    pub why: String,
 }
 
 impl fmt::Display for DocumentError {
@@ -61,11 +65,16 @@ impl fmt::Display for DocumentError {
             Problem::Syntax(error) => write!(f, "{path}: not JSON: {error}; expected one JSON object"),
             Problem::Missing { expected } => write!(f, "{path}: missing; expected {expected}"),
             Problem::Invalid { value, expected } => write!(f, "{path}: got {value}; expected {expected}"),
-            Problem::Unwatchable { value, spec, flow, scheme, why } => write!(
+            Problem::Unwatchable(no) => write!(
                 f,
-                "{path}: got {value}; expected a spec that other schemes' behaviour amounts to actions of; flow {flow:?} \
-                 runs {scheme:?}, and of {spec:?} {why}. Give a spec that moves a window or a rate over the base none, or \
-                 record flows that run {spec:?}"
+                "{path}: got {}; expected a spec that other schemes' behaviour amounts to actions of; flow {:?} runs {:?}, and \
+                 of {spec:?} {}. Give a spec that moves a window or a rate over the base none, or record flows that run \
+                 {spec:?}",
+                no.value,
+                no.flow,
+                no.scheme,
+                no.why,
+                spec = no.spec
             ),
             Problem::Unknown { what, value, nearest: Some(nearest), .. } => {
                 write!(f, "{path}: unknown {what} {value:?}; did you mean {nearest:?}?")

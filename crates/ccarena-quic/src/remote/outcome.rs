@@ -290,5 +290,7 @@ fn transmissions(packets: &[&Packet], least_ns: f64, end: Time) -> TransmissionL
             flags: 0,
         }
     };
-    TransmissionLog { packets: packets.iter().enumerate().map(transmission).collect(), ..TransmissionLog::default() }
+    let mut log = TransmissionLog::default();
+    log.packets = packets.iter().enumerate().map(transmission).collect();
+    log
 }
