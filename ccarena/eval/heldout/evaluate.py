@@ -10,7 +10,6 @@ expectation counts it.
 from __future__ import annotations
 
 import functools
-import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -62,8 +61,6 @@ BASELINES = ("cubic", "bbr", "reno")
 """Schemes of an evaluation if no policy's configuration names any."""
 WINDOWS_BDP = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
 """Fixed windows that are tried, in bandwidth-delay products of the link's mean capacity."""
-BEYOND = 3
-"""Most packets beyond a full window in a round trip: limited transmit's two (RFC 3042) and a loss probe (RFC 8985)."""
 ORACLE_GAINS = (1.0, 1.25, 1.5, 2.0, 3.0)
 SERIES_BIN_S = 0.1
 FIRST_S = 8.0
@@ -522,23 +519,13 @@ def best_window(link: Link, capacity_mbps: np.ndarray) -> tuple[int, Run]:
     """Returns the fixed window with the highest power on this link, in packets, and its run; of the league's links the
     one with the highest score.
     """
-    mean_mbps = float(capacity_mbps.mean())
-    bdp = mean_mbps * link.base_rtt_ms * 125.0 / PACKET_BYTES
-    windows = sorted({max(2, round(share * bdp)) for share in WINDOWS_BDP})
-
-    @functools.lru_cache(maxsize=2)
-    def tried(window: int) -> tuple[float, float, Run]:
+    bdp = float(capacity_mbps.mean()) * link.base_rtt_ms * 125.0 / PACKET_BYTES
+    best: tuple[float, int, Run] | None = None
+    for window in sorted({max(2, round(share * bdp)) for share in WINDOWS_BDP}):
         sender = Entrant(BEST_WINDOW, {"scheme": "fixed", "params": {"window": window}})
         run = perform(held_out.scenario(link, sender), SIM)
         [flow] = run.measured().flows
-        return *_reach(link, flow, mean_mbps), run
-
-    # The second runs in any case, the first only if without a queue it would reach as much.
-    if len(windows) > 1 and _most_of(link, windows[0]) < tried(windows[1])[0]:
-        del windows[0]
-    best: tuple[float, int, Run] | None = None
-    for window in windows:
-        reached, most, run = tried(window)
+        reached, most = _reach(link, flow, float(capacity_mbps.mean()))
         if best is None or reached > best[0]:
             best = reached, window, run
         # A larger window has no less delay: where all of the capacity would not do at this one, no larger window does.
@@ -546,17 +533,6 @@ def best_window(link: Link, capacity_mbps: np.ndarray) -> tuple[int, Run]:
             break
     assert best is not None
     return best[1:]
-
-
-def _most_of(link: Link, window: int) -> float:
-    """Returns the power that a fixed window cannot exceed; infinite, as not known, on the league's links.
-
-    It would be reached if the window, and all packets that may go beyond it, crossed once per base RTT without a queue.
-    """
-    if link.league:
-        return math.inf
-    round_trips = math.ceil(link.duration_s * 1e3 / link.base_rtt_ms)
-    return power(round_trips * (window + BEYOND) * PACKET_BYTES * 8e-6 / link.duration_s, link.delay_ms)
 
 
 def _reach(link: Link, flow: record.Subject, capacity_mbps: float) -> tuple[float, float]:

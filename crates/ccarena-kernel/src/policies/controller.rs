@@ -160,7 +160,7 @@ pub(super) fn array(name: &'static str, bytes: &[u8]) -> Result<MapHandle, Kerne
     Ok(map)
 }
 
-/// Returns the entry of a map of [`array`].
+/// Returns the entry of a map of [`array()`].
 pub(super) fn contents(map: &MapHandle) -> Result<Vec<u8>, KernelError> {
     Ok(map.lookup(&ZERO, MapFlags::ANY).map_err(|e| map_error("read", "image", &e))?.unwrap_or_default())
 }
