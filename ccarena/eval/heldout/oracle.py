@@ -100,7 +100,7 @@ def one_rtt_late(
     sent, served, lost, queue = _core.one_rtt_late(served_most, known, late, gain, limit_bytes, 0.0)
     accepted = sent - lost
     waits, weight = _core.oracle_waits(accepted, served), np.diff(accepted)
-    delay = waits * slot_ms
+    delay = waits.astype(np.float64) * slot_ms
     losses = loss_shares(float(lost[-1]), 0.0, float(sent[-1] - lost[-1]))
     packets = np.floor(queue[1:] / _PACKET_BYTES + 1e-9)
     return Bound(
@@ -200,7 +200,7 @@ def _trailing_mean(values: Floats, window: int) -> Floats:
 
 def _waiting_ms(accepted: Floats, served: Floats, slot_ms: float) -> Floats:
     """Returns the time until the data accepted in each slot is served; to the end of the run if it never is."""
-    return _core.oracle_waits(accepted, served) * slot_ms
+    return _core.oracle_waits(accepted, served).astype(np.float64) * slot_ms
 
 
 def _signal_delay_p95_ms(accepted: Floats, served: Floats, slot_ms: float) -> float:
