@@ -173,7 +173,6 @@ def _print_attached(found: bridge.Status) -> None:
 
 
 def _load(args: argparse.Namespace) -> None:
-    print("the kernel verifies the program, which takes several seconds ...", file=sys.stderr, flush=True)
     loaded = policies.load(
         args.policy,
         args.name,

@@ -129,7 +129,8 @@ def parse_yaml(text: str | bytes, origin: str) -> Any:
         if mark is not None and not origin.startswith(COMMAND_LINE):
             place = f", line {mark.line + 1}, column {mark.column + 1}"
         why = error.problem or error.context
-        if mark is not None and isinstance(text, str) and _indented_by_tab(text, mark.line):
+        no_token = error.problem == "found character that cannot start any token"
+        if no_token and mark is not None and isinstance(text, str) and _indented_by_tab(text, mark.line):
             why = "a tab indents the line; indent with spaces"
         raise ConfigError(f"{origin}{place}: not valid YAML: {why}") from error
     except yaml.reader.ReaderError as error:  # what stands for no character, or for none of YAML's

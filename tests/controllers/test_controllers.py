@@ -330,7 +330,7 @@ def test_a_class_named_in_a_scenario_is_beside_it_or_else_here(tmp_path: Path, m
 
 def test_a_class_whose_file_changes_is_another_entrant_of_the_leaderboard(bad: str, tmp_path: Path) -> None:
     def identified(text: str) -> str:
-        (ranked,) = [each for each in line_up([parse(text)], {}, 1) if each.kind == "scheme"]
+        (ranked,) = [each for each in line_up([parse(text)], {}, 1) if each.kind == "class"]
         return ranked.digest
 
     before = identified(f"{bad}:Good")

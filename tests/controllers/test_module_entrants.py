@@ -184,7 +184,7 @@ def test_the_check_says_what_is_wrong(constant: Path, tmp_path: Path, capsys: py
 
 def test_a_module_is_known_by_its_bytes_and_parameters(constant: Path, tmp_path: Path) -> None:
     def identified(text: str) -> tuple[str, str]:
-        (ranked,) = [each for each in line_up([parse(text)], {}, 1) if each.kind == "scheme"]
+        (ranked,) = [each for each in line_up([parse(text)], {}, 1) if each.kind == "module"]
         return ranked.digest, ranked.card
 
     before, card = identified(str(constant))

@@ -31,6 +31,18 @@ impl fmt::Display for Fault {
     }
 }
 
+/// What libyaml says of a tab that indents a line, among others, and what is said of it here.
+const NO_TOKEN: &str = "found character that cannot start any token";
+const TAB: &str = "a tab indents the line; indent with spaces";
+
+impl Fault {
+    fn is_of_a_tab(&self, text: &str) -> bool {
+        let Some((number, _)) = self.place.filter(|_| self.problem == NO_TOKEN) else { return false };
+        let line = text.split('\n').nth(number.saturating_sub(1) as usize).unwrap_or_default();
+        line.chars().take_while(|c| c.is_whitespace()).any(|c| c == '\t')
+    }
+}
+
 type Result<T> = std::result::Result<T, Fault>;
 
 fn refused<T>(problem: impl Into<String>, at: Mark) -> Result<T> {
@@ -43,6 +55,10 @@ fn refused<T>(problem: impl Into<String>, at: Mark) -> Result<T> {
 /// With line, column and reason.
 pub fn parse(text: &str) -> Result<Value> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    document(text).map_err(|fault| if fault.is_of_a_tab(text) { Fault { problem: TAB.into(), ..fault } } else { fault })
+}
+
+fn document(text: &str) -> Result<Value> {
     if let Some(fault) = tag_before_a_comma(text) {
         return Err(fault);
     }
@@ -437,6 +453,8 @@ mod tests {
             ("[&a 1, &a 2]", "the anchor &a is there twice"),
             ("a: 1\n---\nb: 2", "a second document; expected one"),
             ("a: [1", "did not find expected ',' or ']'"),
+            ("a:\n\t- 1", ", line 2, column 1: not valid YAML: a tab indents the line; indent with spaces"),
+            ("a: @b", ", line 1, column 4: not valid YAML: found character that cannot start any token"),
             (&"[".repeat(200), "nested too deeply; expected at most 127 levels"),
         ] {
             assert!(refused(text).contains(expected), "{text}: {}", refused(text));

@@ -28,7 +28,7 @@ pub struct Left {
     pub at: Time,
     pub bytes: u32,
     pub flow: u32,
-    /// Its stay, if the timetable keeps stays.
+    /// Stay of the packet, if the timetable keeps stays.
     pub stay: Option<Stay>,
 }
 
