@@ -31,7 +31,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What libyaml says of a tab that indents a line, among others, and what is said of it here.
+/// Problems of a character that begins nothing, as libyaml words it, and of a tab that indents a line.
 const NO_TOKEN: &str = "found character that cannot start any token";
 const TAB: &str = "a tab indents the line; indent with spaces";
 
