@@ -330,7 +330,7 @@ proptest! {
     }
 }
 
-/// How much links have written down so far, with the latest.
+/// Amounts of what links have written down so far, and the latest entry.
 fn written(sim: &Sim) -> String {
     let of = |link: &Link| {
         let log = link.log.as_ref().unwrap();
@@ -340,7 +340,7 @@ fn written(sim: &Sim) -> String {
     format!("{:?}", sim.links().iter().map(of).collect::<Vec<_>>())
 }
 
-/// What receivers, applications and decisions say at the end.
+/// Answers of receivers, applications and decisions at the end.
 fn received(sim: &Sim) -> String {
     let of = |flow: &Flow| {
         let receiver = flow.receiver();
