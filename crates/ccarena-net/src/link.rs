@@ -321,8 +321,7 @@ impl<T: Carried> Link<T> {
         self.special
     }
 
-    /// Returns whether it keeps a timetable and writes packets down: they then come by
-    /// [`book_recorded`](Self::book_recorded).
+    /// Returns whether it keeps a timetable and writes packets down.
     #[inline]
     #[must_use]
     pub fn records(&self) -> bool {
@@ -340,32 +339,9 @@ impl<T: Carried> Link<T> {
     /// at `previous`; none if it is lost, dropped, or never leaves. What arrives from `end` on is counted for no flow.
     ///
     /// `ROUTED` if the link has a router, which signals later ([`deferred_signal`](Self::deferred_signal)). Who calls knows it for all packets:
-    /// looking at each shows in the simulator's rate.
+    /// looking at each shows in the simulator's rate. `RECORDED` if the link [writes packets down](Self::records).
     #[inline]
-    pub fn book<const ROUTED: bool>(&mut self, packet: &mut T, now: Time, previous: Time, end: Time) -> Option<Time>
-    where
-        T: Copy,
-    {
-        self.book_as::<ROUTED, false>(packet, now, previous, end)
-    }
-
-    /// The same for a link that writes packets down.
-    #[inline]
-    pub fn book_recorded<const ROUTED: bool>(
-        &mut self,
-        packet: &mut T,
-        now: Time,
-        previous: Time,
-        end: Time,
-    ) -> Option<Time>
-    where
-        T: Copy,
-    {
-        self.book_as::<ROUTED, true>(packet, now, previous, end)
-    }
-
-    #[inline(always)]
-    fn book_as<const ROUTED: bool, const RECORDED: bool>(
+    pub fn book<const ROUTED: bool, const RECORDED: bool>(
         &mut self,
         packet: &mut T,
         now: Time,

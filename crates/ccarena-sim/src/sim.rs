@@ -746,7 +746,7 @@ fn send_recorded<const ROUTED: bool>(
 ) {
     sender.send(now, probe, |e: Emission| {
         let mut packet = packet(&e, flow, far_end.header_bytes, now);
-        let arrives = link.book_recorded::<ROUTED>(&mut packet, now, far_end.last_arrival, end);
+        let arrives = link.book::<ROUTED, true>(&mut packet, now, far_end.last_arrival, end);
         if let Some(log) = log {
             let mut row = transmission(&e, &packet);
             if let (Some(at), Some((departs, queueing))) = (arrives, link.newest_stay()) {
@@ -796,7 +796,7 @@ fn booker<'a, const ROUTED: bool>(
 ) -> impl FnMut(Emission) + 'a {
     move |e: Emission| {
         let mut packet = packet(&e, flow, far_end.header_bytes, now);
-        if let Some(at) = link.book::<ROUTED>(&mut packet, now, far_end.last_arrival, end) {
+        if let Some(at) = link.book::<ROUTED, false>(&mut packet, now, far_end.last_arrival, end) {
             far_end.receive_here::<ROUTED>(&packet, at, end, arrivals);
         }
     }

@@ -27,7 +27,7 @@ pub fn time_in_queue_length_ns(
         before_ns = until_ns;
     };
     for &leaves_ns in leave.iter() {
-        // Of one instant, who comes is first, and the length never falls below 0.
+        // Arrivals of an instant come before its departures, so that the length never falls below 0.
         while let Some(enters_ns) = entering.next_if(|&enters_ns| enters_ns <= leaves_ns) {
             stay(length, enters_ns);
             length += 1;
