@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from ccarena.cc_kernel_bridge import bridge, policies
 from ccarena.core.arguments import refuse
 from ccarena.core.programs import find
+from ccarena.core.terminal import heartbeat
 from ccarena.errors import ConfigError, PolicyError
 from ccarena.operation import command
 from ccarena.operation.loaded import Loaded
@@ -173,16 +174,17 @@ def _print_attached(found: bridge.Status) -> None:
 
 
 def _load(args: argparse.Namespace) -> None:
-    loaded = policies.load(
-        args.policy,
-        args.name,
-        unrestricted=args.unrestricted,
-        option=args.option,
-        desired_mbps=args.desired_mbps,
-        params=dict(_param(given) for given in args.param),
-        shadow=args.shadow,
-        guard=args.guard,
-    )
+    with heartbeat(lambda: "the kernel verifies the program"):
+        loaded = policies.load(
+            args.policy,
+            args.name,
+            unrestricted=args.unrestricted,
+            option=args.option,
+            desired_mbps=args.desired_mbps,
+            params=dict(_param(given) for given in args.param),
+            shadow=args.shadow,
+            guard=args.guard,
+        )
     if loaded.generation > 1:
         print(f"{loaded.name}: replaced; {loaded.sockets} open sockets follow at the end of their next period")
         print(f"{loaded.name}: {loaded.traffic}")

@@ -286,13 +286,10 @@ def duration(seconds: float) -> str:
 
 @contextmanager
 def heartbeat(line: Callable[[], str]) -> Iterator[None]:
-    """Prints `line()` on stderr every few seconds while the block runs, unless stderr is a terminal.
+    """Prints `line()` on stderr every few seconds while the block runs; where a bar is shown, none is needed.
 
     A thread does it, so that a step of minutes is not silent. `line` is called from that thread.
     """
-    if sys.stderr.isatty():
-        yield
-        return
     beats, over = Heartbeat(line), threading.Event()
 
     def run() -> None:

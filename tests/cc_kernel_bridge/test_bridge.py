@@ -128,10 +128,13 @@ def test_weights_are_of_a_socket_a_mark_a_cgroup_or_all(program: Program, tmp_pa
     assert cli.main(["kernel", "weight", "heavy"]) == ConfigError.exit_code
 
 
-def test_loading_and_detaching_say_so(program: Program, capsys: pytest.CaptureFixture[str]) -> None:
-    program(f"print(json.dumps({LOADED!r}))")
+def test_loading_and_detaching_say_so(
+    program: Program, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(f"import time; time.sleep(1.3); print(json.dumps({LOADED!r}))")
+    monkeypatch.setattr("ccarena.core.terminal.EVERY_S", 0.5)
     assert cli.main(["kernel", "load", "acct"]) == 0
-    assert "takes several seconds" in capsys.readouterr().err
+    assert capsys.readouterr().err.startswith("the kernel verifies the program, 1 s")
     assert cli.main(["kernel", "detach"]) == 0
     assert capsys.readouterr().out.startswith("detached: ")
 

@@ -125,6 +125,11 @@ class Progress:
         """Returns a line on the progress, for outputs without a bar."""
         return f"{self._doing} {1 - self._left / max(self._work, 1e-9):4.0%}  {self._line()}"
 
+    @property
+    def has_bar(self) -> bool:
+        """True while a bar is shown."""
+        return self._bar is not None
+
     def start(self) -> None:
         """Opens the bar, if stderr is a terminal."""
         if not sys.stderr.isatty():
@@ -150,7 +155,7 @@ def progress(runs: Sequence[Run], doing: str = "reproducing") -> Iterator[Progre
     shown = Progress(runs, doing)
     shown.start()
     try:
-        with heartbeat(shown.line):
+        with contextlib.nullcontext() if shown.has_bar else heartbeat(shown.line):
             yield shown
     finally:
         shown.stop()
