@@ -449,7 +449,7 @@ REFUSED = {
     "canary absent --share 1": 'no policy is loaded as "absent"',
     "canary operated --share 1.5": "--share: got 1.5; expected a number from 0 to 1",
     "canary operated --share -1": "--share: got -1; expected a number from 0 to 1",
-    "canary operated --share 1 --to ten": 'got ten; expected an address or a prefix of addresses',
+    "canary operated --share 1 --to ten": "got ten; expected an address or a prefix of addresses",
     "canary operated --share 1 --cgroup /tmp": "/tmp is no folder of a cgroup2 file system",
     "rollback absent": 'no policy is loaded as "absent"',
     "connections absent": 'no policy is loaded as "absent"',

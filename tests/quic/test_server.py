@@ -213,7 +213,7 @@ def test_what_cannot_be_is_refused_and_changes_nothing(
         for command, message in (
             ("canary absent --share 1", 'policy: got "absent"; expected one of the server\'s: mine'),
             ("canary mine --share 1.5", "--share: got 1.5; expected a number from 0 to 1"),
-            ("canary mine --share 1 --to ten", 'got ten; expected an address or a prefix of addresses'),
+            ("canary mine --share 1 --to ten", "got ten; expected an address or a prefix of addresses"),
             ("rollback absent", 'policy: got "absent"'),
             ("connections absent", 'policy: got "absent"'),
             ("report mine --control nowhere.sock", "no server answers at nowhere.sock"),
