@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -73,6 +74,7 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         "--out", type=folder, default=Path("runs", "remote"), metavar="DIR", help=f"folder for {MADE} (runs/remote)"
     )
     send.add_argument("--resume", action="store_true", help="keep the finished runs in DIR, and make the missing ones")
+    send.add_argument("--json", action="store_true", help="print a row per run and flow as JSON instead of the table")
     token = {"required": True, "metavar": "FILE", "help": "file with the secret that both machines hold"}
     send.add_argument("--token", type=Path, **token)
     serve.add_argument("--token", type=kept, **{**token, "help": f"{token['help']}; made if it is not there"})
@@ -133,17 +135,24 @@ def _send(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace, runs: Sequence[Run], address: str) -> None:
-    """Writes and prints what the runs gave."""
+    """Prints the figures of the runs, a row per entrant and flow, and writes the files."""
+    from ccarena.core.plain_data import plain
+    from ccarena.remote.run import AXIS
     from ccarena.scenarios.results import Results
-    from ccarena.scenarios.tables import interval_note, notes, table_of
+    from ccarena.scenarios.tables import flow_rows, interval_note, notes, table_of
 
+    places = {entrant: place for place, entrant in enumerate(args.entrants)}
+    runs = sorted(runs, key=lambda each: places.get(each.axes.get(AXIS), 0))
+    if args.json:
+        print(json.dumps(plain(flow_rows(runs)), indent=1), flush=True)
     command = command_line(args).replace(" --resume", "")
     Results(tuple(runs)).write(args.out, title=args.scenario.name, repeat=[command])
-    for entrant in dict.fromkeys(each.axes.get("entrant") for each in runs):
-        mine = [each for each in runs if each.axes.get("entrant") == entrant]
-        print_table(_heading(args, address, entrant, len(mine)), *table_of(mine), left=3)
-        if said := interval_note(mine):
-            print(said)
+    if args.json:
+        return
+    head, cells = table_of(runs)
+    print_table(_heading(args, address, len(runs)), head, cells, left=head.index("link") + 1)
+    if said := interval_note(runs):
+        print(said)
     for note in notes(runs):
         print(f"WARNING: {note}")
     print(_clocks(runs))
@@ -151,9 +160,9 @@ def _show(args: argparse.Namespace, runs: Sequence[Run], address: str) -> None:
     show_page(args.out / "page.html")
 
 
-def _heading(args: argparse.Namespace, address: str, entrant: Any, count: int) -> str:
-    """Returns the heading of a table: the entrant, if the scenario has several, the path and the number of runs."""
-    whose = "" if entrant is None else f"{entrant}: "
+def _heading(args: argparse.Namespace, address: str, count: int) -> str:
+    """Returns the heading of the table: the entrant, if it is the only one, the path and the number of runs."""
+    whose = f"{args.entrants[0]}: " if len(args.entrants) == 1 else ""
     path = f"{'from' if args.reverse else 'to'} {address}"
     return f"{whose}{args.scenario} {path}: {count} run{'' if count == 1 else 's'}"
 

@@ -59,7 +59,7 @@ def results_page(runs: Sequence[Run], title: str, repeat: Sequence[str] = ()) ->
             lead += f" {REPEATS}" if repeats(mine) else " Means over seeds, ± half of the 95 % interval (Student's t)."
             lead += f" {counted}" if (counted := interval_note(mine)) else ""
         lead += f" {left_out}" if left_out else ""
-        blocks: list[Block] = [Table(head, cells, words=3)]
+        blocks: list[Block] = [Table(head, cells, words=head.index("link") + 1)]
         blocks += [Table(*each, words=each[0].index("link") + 1) for each in application_tables(mine)]
         if marks := mark_table(mine):
             blocks.append(Table(*marks, words=1))
@@ -99,14 +99,15 @@ def _in_words(scenario: str, head: Sequence[str], row: Sequence[str]) -> str:
     rate, payload, delay, loss = (
         of.get(heading(f)) for f in ("throughput_mbps", "goodput_mbps", "queueing_delay_p95_ms", "loss_share")
     )
-    flow = f"{row[0]} ({row[1]})"
+    *axes, name, scheme, link = row[: head.index("link") + 1]
+    flow = f"{name} ({scheme})"
     if rate is None:
-        said = f"{flow} got {payload} Mbit/s of payload over {row[2]}; its packets were not recorded."
+        said = f"{flow} got {payload} Mbit/s of payload over {link}; its packets were not recorded."
     elif delay is None:
-        said = f"No packet of {flow} left {row[2]}; {loss} % were lost."
+        said = f"No packet of {flow} left {link}; {loss} % were lost."
     else:
-        said = f"{flow} got {rate} Mbit/s, with a p95 queueing delay of {delay} ms and {loss} % lost on {row[2]}."
-    return f"{scenario}: {said}" if scenario else said
+        said = f"{flow} got {rate} Mbit/s, with a p95 queueing delay of {delay} ms and {loss} % lost on {link}."
+    return ": ".join([*([scenario] if scenario else []), *axes, said])
 
 
 def _again(runs: Sequence[Run]) -> list[Block]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -92,15 +93,17 @@ def flow_rows(runs: Iterable[Run]) -> list[dict[str, Any]]:
 def table_of(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]]:
     """Returns (headings, rows) for readers: the first `MOST_SHOWN` flows of one scenario.
 
-    Figures are means over its valid runs, ± half of the interval.
+    Axes in which the runs differ, such as the entrant, come first. Figures are means over the valid runs, ± half of
+    the interval.
     """
-    grouped: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    heads = (*_differing(runs), "flow", "scheme", "link")
+    grouped: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for row in flow_rows(run for run in runs if run.valid):
-        grouped.setdefault((row["flow"], row["scheme"], row["link"]), []).append(row)
+        grouped.setdefault(tuple(str(row[head]) for head in heads), []).append(row)
     flows = dict(itertools.islice(grouped.items(), MOST_SHOWN))
     shown = [name for name in SHOWN if any(known(mine, name) for mine in flows.values())]
     cells = [[*key, *(with_interval(name, mine) for name in shown)] for key, mine in flows.items()]
-    return ["flow", "scheme", "link", *(heading(name) for name in shown)], cells
+    return [*heads, *(heading(name) for name in shown)], cells
 
 
 def application_tables(runs: Sequence[Run]) -> list[tuple[list[str], list[list[str]]]]:
@@ -142,8 +145,12 @@ def mark_table(runs: Sequence[Run]) -> tuple[list[str], list[list[str]]] | None:
 
 def interval_note(runs: Sequence[Run]) -> str:
     """Returns a sentence on how many runs the intervals of one scenario's tables are over; empty without intervals."""
-    count = sum(run.valid for run in runs)
-    return f"Intervals are over {count} runs." if count > 1 and not repeats(runs) else ""
+    axes = _differing(runs)
+    counts = Counter(tuple(run.axes[axis] for axis in axes) for run in runs if run.valid).values()
+    least, most = min(counts, default=0), max(counts, default=0)
+    if most < 2 or repeats(runs):
+        return ""
+    return f"Intervals are over {most if least == most else f'{least} to {most}'} runs."
 
 
 def shortened(runs: Sequence[Run]) -> str:
@@ -301,6 +308,12 @@ def summary(runs: Sequence[Run]) -> dict[str, Any]:
         "unit": Coded(of_figure, np.asarray([FIGURES[name].unit for name in figures]), False),
         **{**shown, "n": shown["n"].astype(np.int64)},
     }
+
+
+def _differing(runs: Sequence[Run]) -> list[str]:
+    """Returns the axes in which runs differ."""
+    axes = dict.fromkeys(axis for run in runs for axis in run.axes)
+    return [axis for axis in axes if len({str(run.axes[axis]) for run in runs}) > 1]
 
 
 def _about(run: Run) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import re
 import shlex
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ from ccarena.policies.published import CONTROLLERS
 from ccarena.policies.spec import spec_of
 from ccarena.quic.server import Server
 from ccarena.remote import records
+from ccarena.remote.run import plan
 from ccarena.traces.fetch_sets import FetchedSet
 from ccarena.traces.public_sets import find_set
 from tests.core.options import EFFECTS
@@ -102,6 +104,7 @@ REFUSED: dict[str, str] = {
     f"{CONVERT} --interval length --interval-s 2": "--interval-s has no effect beside the column length",
 }
 
+ENTRANTS = 'duration_s: 1\nflows:\n  - {scheme: "${entrant}"}\n'
 EMPTY: dict[str, Any] = {"privileged": [], "report": []}
 STANDING_IN = (
     "ccarena.commands.play.show",
@@ -190,6 +193,18 @@ def measured_run() -> bytes:
         return path.read_bytes()
 
 
+@functools.cache
+def finished_run() -> bytes:
+    """The run of `remote run` with ENTRANTS and the entrant reno."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, file = Path(folder, "0000.npz"), Path(folder, "entrants.yaml")
+        file.write_text(ENTRANTS)
+        [planned] = plan(file, ["reno"], 1, None, 1)
+        run = measured({"service": {"type": "constant", "rate_mbps": 10}}, {"scheme": "reno"}, seconds=1)
+        records.save(path, replace(run, scenario=planned.name, axes=planned.axes), planned.document)
+        return path.read_bytes()
+
+
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Makes a new working directory with what the table names, the same every time."""
@@ -224,7 +239,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]
         Path("measured", "runs", "0000.npz").write_bytes(measured_run())
         Path("held.txt").write_text("0" * 64)
         Path("held.txt").chmod(0o600)
-        Path("entrants.yaml").write_text('duration_s: 1\nflows:\n  - {scheme: "${entrant}"}\n')
+        Path("finished", "runs").mkdir(parents=True)
+        Path("finished", "runs", "0000.npz").write_bytes(finished_run())
+        Path("entrants.yaml").write_text(ENTRANTS)
         Path("up.trace").write_text("".join(f"{ms}\n" for ms in range(1, 2001)))
         Path("both.down").write_text("1\n2\n")
         Path("both.up").write_text("1\n3\n")

@@ -90,8 +90,12 @@ def test_the_command_keeps_each_run_and_makes_tables(
     assert cli.main([*words, "--repeats", "2"]) == 0
     said = capsys.readouterr().out
     assert "least one-way delay" in said and f"ccarena fit {out}" in said
-    for entrant in ("cubic", "kernel:reno"):
-        assert f"{entrant}: {file} to {server.address}: 2 runs" in " ".join(said.split())
+    assert f"{file} to {server.address}: 4 runs" in " ".join(said.split())
+    table = [line.split() for line in said.splitlines() if " path " in line]
+    assert [row[:2] for row in table] == [["cubic", "flow0"], ["kernel:reno", "flow0"]], (
+        "a row per entrant, in their order"
+    )
+    assert said.count("Intervals are over 2 runs.") == 1
     drops = [row["queue_drop_share"] for row in csv.DictReader((out / "flows.csv").open())]
     assert drops == [""] * 4, "no queue of the path can be looked into"
     runs = [run for run, _ in records.load_folder(out)]
@@ -108,6 +112,11 @@ def test_the_command_keeps_each_run_and_makes_tables(
     assert set(Results(tuple(runs)).packets()["fate"]) <= {"delivered", "lost", "under way"}
     rows = (out / "flows.csv").read_text().splitlines()
     assert len(rows) == 5 and "remote" in rows[1] and (out / "page.html").is_file()
+    assert cli.main([*words, "--repeats", "2", "--resume", "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert [(row["entrant"], row["seed"]) for row in printed] == [
+        (e, s) for e in ("cubic", "kernel:reno") for s in (1, 2)
+    ]
     assert cli.main(words) == 2
     assert "holds measured runs; go on by --resume, give another folder" in capsys.readouterr().err
     assert cli.main(["fit", str(out), "--json", str(tmp_path / "fit.json")]) == 0

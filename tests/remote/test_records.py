@@ -7,6 +7,7 @@ import json
 import random
 import shutil
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from ccarena.errors import ConfigError
 from ccarena.remote import records
 from ccarena.remote.distance import distances
 from ccarena.remote.fit import fit
+from ccarena.scenarios.page import results_page
+from ccarena.scenarios.tables import interval_note, table_of
 from tests.remote.measured import measured
 
 LINK = {"service": {"type": "constant", "rate_mbps": 10}, "queue": {"type": "droptail", "packets": 30}}
@@ -113,3 +116,19 @@ def test_an_archive_that_grows_without_end_is_refused(tmp_path: Path) -> None:
         records.load(path)
     with pytest.raises(ConfigError, match="has no runs"):
         records.load_folder(tmp_path)
+
+
+def test_entrants_of_one_scheme_have_a_row_each_in_one_table() -> None:
+    slow, fast = (
+        measured({**LINK, "service": {"type": "constant", "rate_mbps": mbps}}, {"scheme": "cubic"}) for mbps in (4, 8)
+    )
+    both = {"direction": "forward"}
+    runs = [replace(slow, axes={**both, "entrant": "a"}), replace(fast, axes={**both, "entrant": "b"})]
+    head, cells = table_of([*runs, replace(runs[0], seed=2)])
+    at = head.index("Throughput (Mbit/s)")
+    assert head[:4] == ["entrant", "flow", "scheme", "link"]
+    assert [row[:4] for row in cells] == [["a", "flow0", "cubic", "path"], ["b", "flow0", "cubic", "path"]]
+    assert [round(float(row[at].split()[0])) for row in cells] == [4, 8]
+    assert interval_note([*runs, replace(runs[0], seed=2)]) == "Intervals are over 1 to 2 runs."
+    assert table_of(runs[:1])[0][0] == "flow", "the only entrant has no column"
+    assert "a: flow0 (cubic) got " in str(results_page(runs, "page").findings)

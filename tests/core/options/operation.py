@@ -3,6 +3,7 @@
 from tests.core.options.case import Case, more
 
 SERVED = "remote serve --token held.txt"
+RESUMED = "remote run 192.0.2.1 entrants.yaml reno --token held.txt --out finished"
 SENT = "remote run 192.0.2.1 entrants.yaml reno cubic --token held.txt"
 
 EFFECTS: dict[str, dict[str, Case]] = {
@@ -128,6 +129,7 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--out": more(SENT, "--out elsewhere"),
         "--resume": more(f"{SENT} --out measured", "--resume"),
         "--reverse": more(SENT, "--reverse"),
+        "--json": more(f"{RESUMED} --resume", "--json", whole=True),
         "--token": Case("remote run 192.0.2.1 scenario.yaml", "remote run 192.0.2.1 scenario.yaml --token held.txt"),
     },
     "quic get": {
