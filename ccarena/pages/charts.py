@@ -218,7 +218,8 @@ def marks(
 ) -> Trace:
     """Returns a mark at each (x, y); `text` is shown on hovering, `across` are intervals of x."""
     marker = {"color": look.colour, "symbol": look.symbol, "size": size, "opacity": opacity}
-    out: dict[str, Any] = {"type": "scatter", "mode": "markers", "name": name, "marker": marker}
+    # A mark at an end of the axis is drawn whole.
+    out: dict[str, Any] = {"type": "scatter", "mode": "markers", "name": name, "marker": marker, "cliponaxis": False}
     out |= {"x": _numbers(x), "y": _numbers(y)}
     if text:
         out["text"] = list(text)

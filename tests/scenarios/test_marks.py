@@ -73,7 +73,7 @@ def test_readers_are_shown_the_marks_of_links_that_mark(tmp_path: Path, capsys: 
     head, ((name, *cells),) = mark_table(results.runs) or ([], [[""]])
     shown = dict(zip(head[1:], (float(cell.partition(" ±")[0].replace(",", "")) for cell in cells), strict=True))
     assert name == "link0" and len(shown) == 7
-    assert shown["Packets marked_ect1 (packets)"] == round(float(counted["marked_ect1_packets"].mean())) > 0
+    assert shown["Marked, with ECT(1) (packets)"] == round(float(counted["marked_ect1_packets"].mean())) > 0
     assert shown["p99 delay of the L4S queue (ms)"] < shown["p50 delay of the classic queue (ms)"]
     assert interval_note(results.runs) == "Intervals are over 2 runs." and interval_note(results.runs[:1]) == ""
     file = tmp_path / "l4s.yaml"

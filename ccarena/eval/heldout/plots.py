@@ -11,7 +11,7 @@ from ccarena.eval.heldout.evaluation import ORACLE, Evaluation
 from ccarena.pages import charts
 from ccarena.pages.blocks import Figure
 from ccarena.pages.charts import Axis, Chart, Style
-from ccarena.pages.over_time import DELAY_TICKS, LEAST_DELAY_MS, Course
+from ccarena.pages.over_time import LEAST_DELAY_MS, Course, delay_axis
 from ccarena.pages.over_time import over_time as drawn_over_time
 
 __all__ = ["action_map", "category_shares", "learning_curve", "over_time", "queue_cdf", "throughput_delay"]
@@ -101,6 +101,7 @@ def throughput_delay(result: Evaluation) -> Figure:
     parts = []
     for group in result.groups():
         traces = []
+        drawn: list[float] = []
         for scheme in result.schemes():
             runs = [
                 run
@@ -110,6 +111,7 @@ def throughput_delay(result: Evaluation) -> Figure:
             if not runs:
                 continue
             delay = [max(run["queueing_delay_p95_ms"], LEAST_DELAY_MS) for run in runs]
+            drawn += delay
             use = [100 * run["utilisation"] for run in runs]
             look, name = style_of(scheme, result), name_of(scheme, result.policy)
             texts = [f"{run['link']}, seed {run['seed']}" for run in runs]
@@ -119,9 +121,10 @@ def throughput_delay(result: Evaluation) -> Figure:
         curve = _oracle_curve(result, group)
         if len(curve) > 1:
             delay, use, gain = (list(column) for column in zip(*curve, strict=True))
+            drawn += delay
             texts = [f"gain {value:g}" for value in gain]
             traces.append(charts.line(name_of(ORACLE), delay, use, Style(charts.INK, "dot"), text=texts))
-        x = Axis("p95 queueing delay (ms, log)", log=True, ticks=DELAY_TICKS)
+        x = delay_axis("p95 queueing delay (ms, log)", drawn)
         parts.append(Chart(x, Axis("utilisation (%)"), traces, _capital(group), 340))
     return Figure("throughput against delay", parts, columns=2)
 

@@ -601,16 +601,25 @@ FIGURES: dict[str, Figure] = {
     ),
     **{
         f"{what}_packets": Figure(
-            f"Packets {what}", "packets", 0, f"Packets that {text}, over the whole run.",
+            title, "packets", 0, f"Packets that {text}, over the whole run.",
             _link_counter(f"{what}_packets"), of=frozenset({"link"}),
         )
-        for what, text in (
-            ("arrived", "came to the link"),
-            ("delivered", "left the link"),
-            ("dropped", "the link's queue dropped"),
-            ("marked_ect0", "had ECT(0) and that the link's queue or policer marked (RFC 3168)"),
-            ("marked_ect1", "had ECT(1) and that the link's queue or policer marked (L4S, RFC 9331)"),
-            ("dropped_not_ect", "the link's queue or policer would have marked if their flow used ECN, and dropped"),
+        for what, title, text in (
+            ("arrived", "Arrived", "came to the link"),
+            ("delivered", "Delivered", "left the link"),
+            ("dropped", "Dropped", "the link's queue dropped"),
+            (
+                "marked_ect0", "Marked, with ECT(0)",
+                "had ECT(0) and that the link's queue or policer marked (RFC 3168)",
+            ),
+            (
+                "marked_ect1", "Marked, with ECT(1)",
+                "had ECT(1) and that the link's queue or policer marked (L4S, RFC 9331)",
+            ),
+            (
+                "dropped_not_ect", "Dropped, without ECN",
+                "the link's queue or policer would have marked if their flow used ECN, and dropped",
+            ),
         )
     },
     **{

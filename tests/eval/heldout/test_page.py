@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ccarena.eval.heldout import expectations
+from ccarena.eval.heldout import expectations, plots
 from ccarena.eval.heldout.evaluate import evaluate
 from ccarena.eval.heldout.evaluation import Evaluation
 from ccarena.eval.heldout.page import write_page
@@ -142,3 +142,12 @@ def test_a_page_is_red_only_where_a_tested_expectation_does_not_hold(
 def judged(tmp_path: Path, *link_sets: str) -> Evaluation:
     policy = of_file(tmp_path / "policy.safetensors")
     return evaluate([policy], list(link_sets) or ["constant", "steps", "cellular"], seeds=1, duration_s=1.0)
+
+
+@pytest.mark.parametrize(("delays_ms", "ends"), [((2.0, 2.4), (2, 5)), ((2.4, 800.0), (1, 1000)), ((0.0,), (0.1, 0.2))])
+def test_labels_of_the_delay_follow_the_delays_drawn(delays_ms: tuple[float, ...], ends: tuple[float, float]) -> None:
+    about = {"link_set": "steps", "group": "steps", "link": "a", "scheme": "cubic", "utilisation": 0.5}
+    rows = [{**about, "seed": seed, "queueing_delay_p95_ms": ms} for seed, ms in enumerate(delays_ms)]
+    [chart] = plots.throughput_delay(Evaluation(rows=rows)).charts
+    assert (chart.x.low, chart.x.high) == ends and (chart.x.ticks[0], chart.x.ticks[-1]) == ends
+    assert 2 <= len(chart.x.ticks) <= 7

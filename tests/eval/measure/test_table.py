@@ -103,3 +103,7 @@ def test_nothing_else_defines_a_figure() -> None:
                     if isinstance(value, ast.Constant) and len(str(value.value).split()) > 5
                 ]
                 assert len(FIGURES.keys() & set(keys)) < 2 or not texts, f"{path}:{node.lineno}: defines figures"
+
+
+def test_titles_are_words_and_no_names_of_columns() -> None:
+    assert [figure.title for figure in FIGURES.values() if "_" in figure.title] == []
