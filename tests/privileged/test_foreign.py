@@ -27,6 +27,8 @@ from ccarena.scenarios.run import run
 from ccarena.scenarios.tables import flow_rows
 
 pytestmark = pytest.mark.usefixtures("kernel")
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples" / "controllers"
 
 SENDER = """
 import os, socket, time
@@ -155,6 +157,17 @@ def test_a_transfer_completes_when_its_last_byte_arrives(tmp_path: Path) -> None
     assert 0.42 < completion_s < 1.2
 
 
+def compiled(source: Path, target: Path) -> None:
+    """Compiles a BPF object as docs/entrant-files.md says, with the headers of this package's own programs."""
+    headers = sorted(ROOT.glob("target/*/build/libbpf-sys-*/out/include"))
+    if not headers:
+        pytest.skip("LIBBPF'S HEADERS NOT BUILT HERE: no BPF object is built")
+    multiarch = subprocess.run(["gcc", "-print-multiarch"], capture_output=True, text=True).stdout.strip()
+    flags = ["-target", "bpf", "-g", "-O2", "-D__TARGET_ARCH_x86", "-isystem", str(headers[0])]
+    flags += ["-isystem", f"/usr/include/{multiarch}", "-Wall", "-Werror"]
+    subprocess.run(["clang", *flags, "-c", source, "-o", target], check=True)
+
+
 def _children() -> set[str]:
     return set(subprocess.run(["pgrep", "-f", "ccarena_hostile"], capture_output=True, text=True).stdout.split())
 
@@ -241,15 +254,8 @@ def test_congestion_controls_of_the_kernel_run_by_name() -> None:
 @pytest.mark.alone
 @pytest.mark.skipif(not shutil.which("clang"), reason="CLANG NOT INSTALLED: no BPF object is built")
 def test_a_bpf_object_is_loaded_for_the_run_and_gone_after_it(tmp_path: Path) -> None:
-    headers = sorted(Path("target").glob("*/build/libbpf-sys-*/out/include"))
-    if not headers:
-        pytest.skip("LIBBPF'S HEADERS NOT BUILT HERE: no BPF object is built")
     (tmp_path / "theirs.bpf.c").write_text(RENO)
-    flags = ["-target", "bpf", "-g", "-O2", "-D__TARGET_ARCH_x86", "-isystem", str(headers[0])]
-    multiarch = subprocess.run(["gcc", "-print-multiarch"], capture_output=True, text=True).stdout.strip()
-    flags += ["-isystem", f"/usr/include/{multiarch}"]
-    source, target = tmp_path / "theirs.bpf.c", tmp_path / "theirs.bpf.o"
-    subprocess.run(["clang", *flags, "-c", source, "-o", target], check=True)
+    compiled(tmp_path / "theirs.bpf.c", tmp_path / "theirs.bpf.o")
     file = tmp_path / "theirs.yaml"
     file.write_text("name: theirs\nkind: bpf\nobject: theirs.bpf.o\n")
     result = on_link(str(file), "cubic", str(file))
@@ -259,6 +265,16 @@ def test_a_bpf_object_is_loaded_for_the_run_and_gone_after_it(tmp_path: Path) ->
     (tmp_path / "theirs.bpf.o").write_bytes(b"\x7fELF nonsense")
     with pytest.raises(CcarenaError, match=r"flows\[0\] \(theirs\): object: .*theirs.bpf.o"):
         on_link(str(file))
+
+
+@pytest.mark.alone
+@pytest.mark.skipif(not shutil.which("clang"), reason="CLANG NOT INSTALLED: no BPF object is built")
+def test_the_example_of_a_bpf_object_fills_a_link_and_yields_to_a_loss_as_it_says(tmp_path: Path) -> None:
+    shutil.copy(EXAMPLES / "aimd.yaml", tmp_path)
+    compiled(EXAMPLES / "aimd.bpf.c", tmp_path / "aimd.bpf.o")
+    [flow] = on_link(str(tmp_path / "aimd.yaml"), seconds=6)["flows"]
+    assert flow["scheme"] == "aimd" and flow["delivered_bytes"] > 0.85 * 10e6 / 8 * 6
+    assert 1 <= flow["lost_packets"]
 
 
 @pytest.mark.alone
