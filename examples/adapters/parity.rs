@@ -36,7 +36,7 @@ pub fn policy(name: &str) -> Source<'static> {
 /// The flow of a source on a host.
 pub fn flow(source: &Source<'_>, host: &Host) -> PacketFlow {
     let config = Config { mss: MTU.into(), ..Config::default() };
-    PacketFlow::new(Flow::build(source, &config, host, Time::ZERO).unwrap(), MTU)
+    PacketFlow::new(Flow::build(source, &config, host, Time::ZERO).unwrap(), MTU).from_handshake()
 }
 
 /// Runs 20 s of the link, and checks after each acknowledgement that the two windows differ by no more than this share.

@@ -65,6 +65,17 @@ struct News {
     prior_in_flight: Option<u64>,
 }
 
+/// State of the handshake, whose packets a stack may report without saying so.
+#[derive(Clone, Copy, Debug)]
+enum Handshake {
+    /// Nothing has been acknowledged.
+    Begun,
+    /// The first acknowledgement has come; what left before it was a first flight.
+    Answered(Time),
+    /// What leaves from here on is none of it.
+    Over(Time),
+}
+
 /// A flow, the packets that it has on their way, and its pacer.
 #[derive(Debug)]
 pub struct PacketFlow {
@@ -83,6 +94,9 @@ pub struct PacketFlow {
     last_sent: Time,
     newest_acked: Option<u64>,
     rtt_min: Dur,
+    handshake: Handshake,
+    /// The smoothed RTT is that of handshake packets.
+    early: bool,
     /// The stack's smoothed RTT, which begins with the handshake.
     smoothed_by_stack: Dur,
     srtt: Dur,
@@ -114,6 +128,8 @@ impl PacketFlow {
             last_sent: Time::ZERO,
             newest_acked: None,
             rtt_min: Dur::MAX,
+            handshake: Handshake::Over(Time::ZERO),
+            early: false,
             smoothed_by_stack: Dur::ZERO,
             srtt: Dur::ZERO,
             rtt_latest: Dur::ZERO,
@@ -125,6 +141,16 @@ impl PacketFlow {
         };
         packet_flow.take_over(Time::ZERO);
         packet_flow
+    }
+
+    /// Returns the same for a stack that reports packets of the handshake, too, and does not say which they are.
+    ///
+    /// The RTT of a handshake has the time of cryptography in it, which a controller would take for a queue. Until the first
+    /// acknowledgement of a packet that left after another one, RTT samples therefore bound the least RTT alone: the
+    /// controller gets the least RTT in their place, and its smoothed RTT begins with the first sample after them.
+    #[must_use]
+    pub fn from_handshake(self) -> Self {
+        Self { handshake: Handshake::Begun, ..self }
     }
 
     /// Hands the connection to `flow` at `now`, as if it began then.
@@ -378,13 +404,27 @@ impl PacketFlow {
         self.newest_acked = Some(newest.number);
         let raw = now.since(newest.sent);
         self.rtt_min = self.rtt_min.min(raw);
-        let sample = latest.map_or(raw, |latest| latest.clamp(self.rtt_min, raw));
+        let early = self.is_of_handshake(now, newest.sent);
+        let begins = std::mem::replace(&mut self.early, early) || self.srtt == Dur::ZERO;
+        let measured = latest.map_or(raw, |latest| latest.clamp(self.rtt_min, raw));
+        let sample = if early { self.rtt_min } else { measured };
         self.rtt_latest = sample;
-        self.srtt = if self.srtt == Dur::ZERO { sample } else { self.srtt - self.srtt / 8 + sample / 8 };
+        self.srtt = if begins { sample } else { self.srtt - self.srtt / 8 + sample / 8 };
         self.counts.rtt_min = Some(self.rtt_min);
         self.counts.rtt_sum += sample;
         self.counts.rtt_count += 1;
         Some(sample)
+    }
+
+    /// Returns whether a packet that left at `sent`, acknowledged at `now`, may be of the handshake.
+    fn is_of_handshake(&mut self, now: Time, sent: Time) -> bool {
+        match self.handshake {
+            Handshake::Begun => self.handshake = Handshake::Answered(now),
+            Handshake::Answered(at) if sent >= at => self.handshake = Handshake::Over(now),
+            Handshake::Answered(_) => {}
+            Handshake::Over(at) => return sent < at,
+        }
+        true
     }
 
     fn lose(&mut self, news: &News, now: Time, in_flight: Bytes) {

@@ -42,6 +42,28 @@ fn numbers_times_and_sums_of_bytes_are_the_same_packets() {
 }
 
 #[test]
+fn the_rtt_of_a_handshake_is_no_queue() {
+    // Answered after 60 ms, of which 20 ms are cryptography; the next packet after 250 ms, before which one more leaves.
+    let sent = [(1, MS(1), MS(61)), (2, MS(62), MS(312)), (3, MS(300), MS(341)), (4, MS(313), MS(353))];
+    let run = |mut flow: PacketFlow| {
+        let mut smoothed = Vec::new();
+        let mut events: Vec<_> = sent.iter().flat_map(|&(n, at, acked)| [(at, n, false), (acked, n, true)]).collect();
+        events.sort_unstable();
+        for (at, number, arrives) in events {
+            if !arrives {
+                assert!(flow.on_sent(at, number, MTU.into()));
+                continue;
+            }
+            assert!(flow.on_acked(at, number) && flow.settle(at, Dur::ZERO));
+            smoothed.push((flow.rtt().0.0 / 1_000_000, flow.counts().rtt_min.unwrap().0 / 1_000_000));
+        }
+        smoothed
+    };
+    assert_eq!(run(packet_flow("cubic").from_handshake()), [(60, 60), (60, 60), (41, 41), (40, 40)]);
+    assert_eq!(run(packet_flow("cubic"))[1], (83, 60), "as the stack reports it");
+}
+
+#[test]
 fn a_loss_counts_though_the_packet_was_taken_to_have_arrived() {
     let mut flow = ten("cubic");
     // The packets 1 and 3 have arrived; the sum says 3 and 2.

@@ -52,7 +52,7 @@ impl ControllerFactory for Factory {
         let config = Config { mss: mtu.into(), ..self.config.clone() };
         // `new` has built one of the same source and host; the size of a segment refuses none.
         let flow = Flow::build(&self.source, &config, &HOST, Time::ZERO).expect("`new` has built one");
-        Box::new(Connection(Arc::new(Mutex::new(State::new(PacketFlow::new(flow, mtu), now, mtu)))))
+        Box::new(Connection(Arc::new(Mutex::new(State::new(PacketFlow::new(flow, mtu).from_handshake(), now, mtu)))))
     }
 }
 
@@ -158,8 +158,10 @@ impl State {
         let (srtt, _) = self.flow.rtt();
         let paced = self.flow.pacing_rate().filter(|_| srtt > Dur::ZERO).map(|rate| rate.bytes_in(srtt).0);
         let least = LEAST_PACKETS * u64::from(self.mtu);
-        // quinn sends while less than its window is in flight, not as much.
-        self.flow.window().min(paced.map_or(u64::MAX, |bytes| bytes.max(least))) + 1
+        let window = self.flow.window().min(paced.map_or(u64::MAX, |bytes| bytes.max(least)));
+        // quinn sends while less than its window is in flight, not as much. Its packets may have outgrown the controller's
+        // segments (MTU discovery): one has to fit with nothing in flight, or no acknowledgement ever comes.
+        window.max(self.mtu.into()) + 1
     }
 }
 

@@ -67,6 +67,49 @@ fn a_pacing_rate_bounds_the_window_by_the_smoothed_rtt() {
 }
 
 #[test]
+fn a_slow_handshake_is_no_queue() {
+    let at = |state: &State, ms: u64| state.origin + Duration::from_millis(ms);
+    let control = Factory::new(policy("hyvar"), Config::default()).unwrap();
+    let connection = Arc::new(control).build(Instant::now(), MTU).into_any().downcast::<Connection>().unwrap();
+    let mut state = connection.state();
+    let before = state.window();
+    // As on a path of 40 ms: the client's first packet, the end of its handshake, whose acknowledgement is read late, and a
+    // window of data, whose acknowledgements come by two.
+    let (mut sent, full) = (vec![(0, 42, 1)], u64::from(MTU));
+    sent.push((44, 296, 1));
+    sent.extend((0..5).map(|pair| (295, 337 + pair, 2)));
+    let mut events: Vec<_> =
+        sent.iter().flat_map(|&(from, to, count)| [(from, false, from, count), (to, true, from, count)]).collect();
+    events.sort_unstable();
+    let mut srtt = Dur::from_millis(333);
+    for (ms, acked, from, count) in events {
+        let (now, from) = (at(&state, ms), at(&state, from));
+        if !acked {
+            state.on_sent(now, count * full);
+            continue;
+        }
+        (0..count).for_each(|_| state.on_ack(now, from, srtt));
+        let in_flight = state.flow.in_flight();
+        state.on_end_acks(in_flight, false);
+        state.window();
+        let sample = Dur::from_millis(ms) - Dur(nanoseconds(from - state.origin).0);
+        srtt = if ms == 42 { sample } else { (srtt * 7 + sample) / 8 };
+    }
+    assert_eq!(state.flow.flow().decisions(), 0, "no decision without a queue");
+    assert!(state.window() > before, "{} bytes", state.window());
+}
+
+#[test]
+fn a_packet_fits_into_the_window_though_packets_have_grown() {
+    let mut state = State::new(parity::flow(&Source::Scheme("cubic"), &HOST), Instant::now(), MTU);
+    let now = state.origin + Duration::from_secs(1);
+    state.on_sent(now, MTU.into());
+    state.on_congestion(now + Duration::from_secs(1), now, true, MTU.into());
+    state.mtu = 9000;
+    assert!(state.window() > 9000);
+}
+
+#[test]
 fn a_controller_whose_signals_quinn_lacks_is_refused() {
     let refused = |source| Factory::new(source, Config::default()).unwrap_err().to_string();
     assert!(refused(Source::Scheme("abc")).contains("a header in packets that routers change"));

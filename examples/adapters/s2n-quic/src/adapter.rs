@@ -52,7 +52,7 @@ impl Endpoint for Factory {
         let config = Config { mss: mtu.into(), ..self.config.clone() };
         // `new` has built one of the same source and host; the size of a segment refuses none.
         let flow = Flow::build(&self.source, &config, &HOST, Time::ZERO).expect("`new` has built one");
-        Connection(Arc::new(Mutex::new(State::new(PacketFlow::new(flow, mtu), mtu))))
+        Connection(Arc::new(Mutex::new(State::new(PacketFlow::new(flow, mtu).from_handshake(), mtu))))
     }
 }
 

@@ -51,7 +51,7 @@ impl CongestionControllerFactory for Factory {
         let config = Config { mss: mtu.into(), ..self.config.clone() };
         // `new` has built one of the same source and host; the size of a segment refuses none.
         let flow = Flow::build(&self.source, &config, &HOST, Time::ZERO).expect("`new` has built one");
-        Box::new(State::new(PacketFlow::new(flow, mtu), Instant::now(), mtu))
+        Box::new(State::new(PacketFlow::new(flow, mtu).from_handshake(), Instant::now(), mtu))
     }
 }
 
