@@ -218,8 +218,7 @@ def marks(
 ) -> Trace:
     """Returns a mark at each (x, y); `text` is shown on hovering, `across` are intervals of x."""
     marker = {"color": look.colour, "symbol": look.symbol, "size": size, "opacity": opacity}
-    # A mark at an end of the axis is drawn whole.
-    out: dict[str, Any] = {"type": "scatter", "mode": "markers", "name": name, "marker": marker, "cliponaxis": False}
+    out: dict[str, Any] = {"type": "scatter", "mode": "markers", "name": name, "marker": marker}
     out |= {"x": _numbers(x), "y": _numbers(y)}
     if text:
         out["text"] = list(text)

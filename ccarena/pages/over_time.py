@@ -78,9 +78,10 @@ def over_time(
     return Figure(label, parts, same_x=True, caption=caption)
 
 
-def delay_axis(title: str, delays_ms: Iterable[float | None]) -> Axis:
+def delay_axis(title: str, delays_ms: Iterable[float | None], room: float = 0.0) -> Axis:
     """Returns a logarithmic axis that holds all delays between two of its labels; smaller ones are raised to the least.
 
+    `room`: share of the axis that it goes on beyond these two, where a mark at an end would be cut off (default 0).
     Labels are at 1, 2 and 5 of each decade, over more than two decades at 1 and 3, over more than four at 1.
     """
     known = [max(ms, LEAST_DELAY_MS) for ms in delays_ms if ms is not None and math.isfinite(ms)]
@@ -93,7 +94,9 @@ def delay_axis(title: str, delays_ms: Iterable[float | None]) -> Axis:
     ticks = [float(f"{step * 10.0**power:.1g}") for power in range(least, most + 1) for step in steps]
     low = max(tick for tick in ticks if tick <= low)
     high = min(tick for tick in ticks if tick >= high and tick > low)
-    return Axis(title, log=True, low=low, high=high, ticks=[tick for tick in ticks if low <= tick <= high])
+    ticks = [tick for tick in ticks if low <= tick <= high]
+    beyond = (high / low) ** room
+    return Axis(title, log=True, low=low / beyond, high=high * beyond, ticks=ticks)
 
 
 def _listed(course: Course) -> Course:

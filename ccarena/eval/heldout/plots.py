@@ -124,7 +124,7 @@ def throughput_delay(result: Evaluation) -> Figure:
             drawn += delay
             texts = [f"gain {value:g}" for value in gain]
             traces.append(charts.line(name_of(ORACLE), delay, use, Style(charts.INK, "dot"), text=texts))
-        x = delay_axis("p95 queueing delay (ms, log)", drawn)
+        x = delay_axis("p95 queueing delay (ms, log)", drawn, room=0.04)
         parts.append(Chart(x, Axis("utilisation (%)"), traces, _capital(group), 340))
     return Figure("throughput against delay", parts, columns=2)
 

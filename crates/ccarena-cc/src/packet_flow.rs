@@ -147,7 +147,7 @@ impl PacketFlow {
     ///
     /// The RTT of a handshake has the time of cryptography in it, which a controller would take for a queue. Until the first
     /// acknowledgement of a packet that left after another one, RTT samples therefore bound the least RTT alone: the
-    /// controller gets the least RTT in their place, and its smoothed RTT begins with the first sample after them.
+    /// controller gets the least RTT in their place, from which its smoothed RTT then begins.
     #[must_use]
     pub fn from_handshake(self) -> Self {
         Self { handshake: Handshake::Begun, ..self }
@@ -405,11 +405,11 @@ impl PacketFlow {
         let raw = now.since(newest.sent);
         self.rtt_min = self.rtt_min.min(raw);
         let early = self.is_of_handshake(now, newest.sent);
-        let begins = std::mem::replace(&mut self.early, early) || self.srtt == Dur::ZERO;
+        let before = if std::mem::replace(&mut self.early, early) { self.rtt_min } else { self.srtt };
         let measured = latest.map_or(raw, |latest| latest.clamp(self.rtt_min, raw));
         let sample = if early { self.rtt_min } else { measured };
         self.rtt_latest = sample;
-        self.srtt = if begins { sample } else { self.srtt - self.srtt / 8 + sample / 8 };
+        self.srtt = if before == Dur::ZERO { sample } else { before - before / 8 + sample / 8 };
         self.counts.rtt_min = Some(self.rtt_min);
         self.counts.rtt_sum += sample;
         self.counts.rtt_count += 1;

@@ -149,5 +149,8 @@ def test_labels_of_the_delay_follow_the_delays_drawn(delays_ms: tuple[float, ...
     about = {"link_set": "steps", "group": "steps", "link": "a", "scheme": "cubic", "utilisation": 0.5}
     rows = [{**about, "seed": seed, "queueing_delay_p95_ms": ms} for seed, ms in enumerate(delays_ms)]
     [chart] = plots.throughput_delay(Evaluation(rows=rows)).charts
-    assert (chart.x.low, chart.x.high) == ends and (chart.x.ticks[0], chart.x.ticks[-1]) == ends
+    low, high = chart.x.low or 0, chart.x.high or 0
+    assert (
+        (chart.x.ticks[0], chart.x.ticks[-1]) == ends and ends[0] / 2 < low < ends[0] and ends[1] < high < 2 * ends[1]
+    )
     assert 2 <= len(chart.x.ticks) <= 7

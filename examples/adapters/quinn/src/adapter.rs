@@ -1,7 +1,8 @@
 // A controller of ccarena as quinn's congestion control.
 //
 // quinn reports acknowledged packets by their times of sending, and losses as a sum of bytes, of which the oldest packets
-// are taken to be lost. It gives the smoothed RTT of the acknowledgement before. It has no timer for a controller, whose
+// are taken to be lost. It gives the smoothed RTT of the acknowledgement before, and does not say which packets are the
+// handshake's, whose RTT counts as no queue (`PacketFlow::from_handshake`). It has no timer for a controller, whose
 // timer therefore runs at the next packet or acknowledgement. quinn paces at 1.25 windows per smoothed RTT, whatever the
 // controller says. A controller's pacing rate therefore bounds the window to what this rate sends in a smoothed RTT.
 
