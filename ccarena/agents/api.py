@@ -11,8 +11,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ccarena.agents import tracking
 from ccarena.configs import TrainConfig, load_config
 from ccarena.configs.load import DEFAULT
+from ccarena.core.files import check_writable
 from ccarena.errors import ConfigError, MissingDependencyError
 from ccarena.runs.remote_folder import is_url, opened
 from ccarena.runs.run_folder import CONFIG, POLICY, PROGRESS, free_folder, newest_run, read_progress, resume_command
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
     from ccarena.policies.artifact import Artifact
 
-__all__ = ["Training", "check_reward", "resumed", "train"]
+__all__ = ["Training", "check_names", "check_reward", "resumed", "train"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -89,17 +91,16 @@ def train(
             return train(config, changes, out=here, resume=resume, command=command, until=until)
     chosen = resumed(given, changes) if resume else given
     # The native extension from here on: `--print-config` does without it.
-    from ccarena.configs.link_distribution import distribution_json, heuristics, name_traces
+    from ccarena.configs.link_distribution import name_traces
 
-    # What does not exist (document, reward, presets, traces, schemes) is refused now, not after the training.
-    check_reward(chosen)
-    distribution_json(chosen)
-    heuristics("baselines", chosen.baselines)
+    check_names(chosen)
     if not resume:
         folder = free_folder(chosen.name, chosen.out)
+        check_writable(folder)
         chosen = chosen.model_copy(update={"out": str(folder), "env": name_traces(chosen.env)})
         if chosen.env.link.kinds.trace > 0 and chosen.env.link.traces == "auto":
             print("no recorded traces found: training on synthetic capacity alone (`ccarena traces fetch nyc-lte`)")
+    tracking.check(chosen)
     if find_spec("torch") is None:
         raise MissingDependencyError.for_extra("torch", "train", "training")
     if "torch" not in sys.modules:
@@ -121,6 +122,19 @@ def _command(config: TrainConfig, resume: bool) -> str:
     if resume:
         return resume_command(folder)
     return shlex.join(["ccarena", "train", "--config", str(folder / CONFIG), "--out", f"{folder}-again"])
+
+
+def check_names(config: TrainConfig) -> None:
+    """Raises ConfigError, TraceError or ScenarioError for what `config` names and this machine does not find, or for
+    its arguments: spec, reward, objective, presets, recordings and schemes. Needs no PyTorch.
+    """
+    from ccarena.configs.link_distribution import distribution_json, heuristics
+    from ccarena.envs.objectives import Objective
+
+    check_reward(config)
+    Objective(config.objective)
+    distribution_json(config)
+    heuristics("baselines", config.baselines)
 
 
 def check_reward(config: TrainConfig) -> None:

@@ -24,7 +24,8 @@ from ccarena.runs.run_folder import CONFIG, LOCK
 JUDGING = ("eval", "baselines", "expectations", "rules")
 """Keys of the configuration that say how a trained policy is judged."""
 MAY_CHANGE = (
-    *("total_decisions", "out", "threads", "checkpoint_every_s", "checkpoints_kept", "track", "executor", "ray"),
+    *("total_decisions", "out", "threads", "checkpoint_every_s", "checkpoints_kept", "track"),
+    *("executor", "ray", "device"),
     *JUDGING,
 )
 """Keys that may differ between a run and its continuation; so may the number of A3C's workers."""
@@ -54,7 +55,8 @@ def check_gpu(device: str) -> None:
     if not count:
         raise ConfigError(
             f"device = {device}: PyTorch {torch.__version__} finds no CUDA GPU on the machine {socket.gethostname()}, "
-            "where the training learns; expected cpu, or a machine whose GPU `ccarena doctor` finds"
+            "where the training learns; expected --device cpu, on which a run can be resumed, too, or a machine whose "
+            "GPU `ccarena doctor` finds"
         )
     if (torch.device(device).index or 0) >= count:
         raise ConfigError(
@@ -111,7 +113,8 @@ def resumable(config: Mapping[str, Any], out: Path) -> checkpoint.Checkpoint | N
         start, was = None, fixed(portable(load_config(out / CONFIG)))
     else:
         raise CheckpointError(f"{out}: holds no run (no {CONFIG}); leave --resume out")
-    if keys := sorted(_differences(was if isinstance(was, dict) else {}, fixed(config))):
+    # A checkpoint has its configuration as the version before saw it: with keys that may change by now.
+    if keys := sorted(_differences(fixed(was) if isinstance(was, dict) else {}, fixed(config))):
         raise CheckpointError(
             f"{out}: the run was started with other values of {', '.join(keys)}; give those, or start a new run"
         )
@@ -120,7 +123,7 @@ def resumable(config: Mapping[str, Any], out: Path) -> checkpoint.Checkpoint | N
 
 def fixed(config: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the part of a configuration (`own_files.portable`) that a run and its continuation have in common."""
-    algorithm = {key: value for key, value in config["algorithm"].items() if key != "workers"}
+    algorithm = {key: value for key, value in config.get("algorithm", {}).items() if key != "workers"}
     return {**{key: value for key, value in config.items() if key not in MAY_CHANGE}, "algorithm": algorithm}
 
 

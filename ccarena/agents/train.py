@@ -29,6 +29,7 @@ from ccarena.agents.tracking import flat, tracker
 from ccarena.agents.validation import Best, Validator, kinds_of
 from ccarena.agents.worlds import environments
 from ccarena.configs import TrainConfig, load_config, own_files, save_config
+from ccarena.configs.learning import RllibConfig
 from ccarena.configs.link_distribution import OWN, param_bounds, trained_on
 from ccarena.configs.ranges import Ranges
 from ccarena.core.terminal import progress_bar, remember
@@ -59,7 +60,7 @@ from ccarena.runs.run_folder import (
     write_commands,
 )
 
-__all__ = ["artifact_of", "check", "train"]
+__all__ = ["artifact_of", "check", "check_elsewhere", "train"]
 
 log = logging.getLogger(__name__)
 
@@ -133,6 +134,26 @@ def check(context: Context) -> None:
     if config.executor == "ray" and importlib.util.find_spec("ray") is None:
         raise MissingDependencyError.for_extra("ray", "ray", "executor = ray")
     tracking.check(config)
+    _check_settings(context)
+
+
+def check_elsewhere(config: TrainConfig) -> None:
+    """Raises what `train` does before it writes anything, for a training on another machine.
+
+    That machine has the device and the packages of trackers.
+    """
+    # Only RLlib's workers are no worlds that building it would start on a cluster.
+    executor = config.executor if isinstance(config.algorithm, RllibConfig) else "local"
+    here = config.model_copy(update={"device": "cpu", "executor": executor})
+    context = Context(here, spec_of(here), environments(here))
+    _check_settings(context)
+    with closing(build(context)) as algorithm:
+        curriculum.check(here, algorithm)
+
+
+def _check_settings(context: Context) -> None:
+    """Raises ConfigError for settings that no machine can use."""
+    config = context.config
     if OWN in config.env.cross_traffic.schemes and config.algorithm.even_learners:
         raise ConfigError(
             f"env.cross_traffic.schemes: {OWN} is for evolution (cma_es, es), which runs whole episodes; "

@@ -146,10 +146,9 @@ def set_weight(
     if mark is not None:
         keys += ["--mark", str(mark)]
     if cgroup is not None:
-        try:
-            keys += ["--cgroup", str(os.stat(cgroup).st_ino)]
-        except OSError as error:
-            raise ConfigError(f"{cgroup}: no such cgroup: {error.strerror}") from error
+        if not (cgroup / "cgroup.controllers").exists():
+            raise ConfigError(f"{cgroup}: is no folder of a cgroup2 file system, such as /sys/fs/cgroup/system.slice")
+        keys += ["--cgroup", str(os.stat(cgroup).st_ino)]
     if len(keys) > 2:
         raise ConfigError("set_weight: expected at most one of a socket, a mark and a cgroup")
     ask("weight", "none" if weight is None else repr(float(weight)), *keys)

@@ -125,16 +125,15 @@ def _print(dataset: Any) -> None:
 
 
 def _evaluate(args: argparse.Namespace) -> int:
-    from ccarena.agents.off_policy import evaluate
-    from ccarena.data import Dataset
-    from ccarena.envs.rewards import Reward
-    from ccarena.policies.spec import spec_of
-
     if not 0 <= args.gamma < 1:
         raise ConfigError(f"--gamma {args.gamma:g}: expected a number from 0 to below 1")
     for name in ("updates", "threads"):
         if getattr(args, name) < 1:
             raise ConfigError(f"--{name} {getattr(args, name)}: expected at least 1")
+    from ccarena.data import Dataset
+    from ccarena.envs.rewards import Reward
+    from ccarena.policies.spec import spec_of
+
     config = load_config(args.config)
     spec = spec_of(config)
     dataset, policy = Dataset.open(args.data, spec), load_policy(args.policy)
@@ -144,6 +143,8 @@ def _evaluate(args: argparse.Namespace) -> int:
             f"{spec.name} ({spec.digest}); give a policy of this spec"
         )
     reward = Reward(config.reward, spec)
+    from ccarena.agents.off_policy import evaluate  # with PyTorch, which takes seconds
+
     limits = {"gamma": args.gamma, "updates": args.updates, "threads": args.threads}
     with progress_bar("evaluating", "steps") as progress:
         found = evaluate(dataset, spec, reward, policy, args.policy, **limits, progress=progress)

@@ -125,7 +125,7 @@ def run(args: argparse.Namespace) -> int:
     if args.threads is not None and args.threads < 1:
         raise ConfigError(f"--threads {args.threads}: expected at least 1")
     if args.record is not None:
-        check_file(args.record)
+        measurements.check(args.record)
     if args.plot is not None:
         check(args.plot)
         check_file(args.plot)

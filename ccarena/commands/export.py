@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from ccarena.scenarios.entrants import POLICY_HELP, find_policy
 
 __all__ = ["TARGETS", "add_parser", "run"]
 
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 TARGETS = {
     "c": "integers, as C without a library: for QUIC stacks, kernels and small machines",
     "kernel": "integers, as the image that `ccarena kernel load` takes, on machines without Python too",
@@ -44,10 +46,16 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Exports. Returns 1 if the exported policy deviates by more than is allowed."""
     from ccarena.commands.parity import MOST_DECISIONS, parity
+    from ccarena.eval.heldout import links
     from ccarena.policies import c_source
 
     if not 1 <= args.decisions <= MOST_DECISIONS:
         raise ConfigError(f"--decisions {args.decisions}: expected 1 to {MOST_DECISIONS}")
+    links.check((), duration_s=args.duration_s)
+    if args.name is not None and not NAME.fullmatch(args.name):
+        raise ConfigError(
+            f'--name "{args.name}": expected up to 100 letters, digits, ".", "_" and "-", as files are named'
+        )
     file = find_policy(args.policy)
     policy = artifact.load(file)
     name = args.name or c_source.identifier(str(policy.spec.get("name", "policy")))

@@ -34,6 +34,7 @@ FIGURES = (
     ("mean", "mean ms", ".1f", "mean delay"),
     ("p95", "p95 ms", ".0f", "p95 delay"),
 )
+LONGEST_S = 100_000.0
 NAMES = {key: name for key, _, _, name in FIGURES}
 
 
@@ -98,13 +99,17 @@ def run(args: argparse.Namespace) -> int:
     """Compares and prints. Returns 0 if it ran, whatever the errors are."""
     if args.plot is not None:
         images.check_suffix(args.plot)
-    for path in (args.plot, args.json, args.record):
+    for path in (args.plot, args.json):
         if path is not None:
             check_file(path)
+    if args.record is not None:
+        measurements.check(args.record)
     for name in ("limit", "offsets", "jobs", "repeats"):
         value = getattr(args, name)
         if value is not None and value < 1:
             raise ConfigError(f"--{name} {value}: expected at least 1")
+    if not 0 < args.duration_s <= LONGEST_S:
+        raise ConfigError(f"--duration-s {args.duration_s:g}: expected above 0 and at most {LONGEST_S:g} s")
     if args.record is not None and (args.filter or args.limit is not None):
         raise ConfigError("--record beside --filter or --limit: figures are those of all cases; leave one out")
     result = _live(args) if args.live else _recorded(args)
@@ -126,6 +131,9 @@ def run(args: argparse.Namespace) -> int:
 
         findings = [line for line in below if line]
         page.save(args.plot, result, ours=ours, head=head, rows=rows, findings=findings, repeat=[command_line(args)])
+    for path in (args.json, args.record, args.plot):
+        if path is not None:
+            print(f"wrote {path}")
     return 0
 
 

@@ -33,11 +33,11 @@ def run(args: argparse.Namespace) -> int:
     from ccarena.remote.records import load_folder
     from ccarena.remote.run import AXIS, DIRECTION
 
+    every = load_folder(args.runs)
     out = args.out if args.out is not None else args.runs / "fitted.yaml"
     for path in (out, args.json):
         if path is not None:
             check_file(path)
-    every = load_folder(args.runs)
     runs = [(each, given) for each, given in every if is_exact(each)]
     without = "runs with flows of the kernel's TCP, whose packets have no times of their own"
     if not runs:

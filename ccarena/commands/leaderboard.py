@@ -8,7 +8,7 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ccarena.commands import executors
 from ccarena.core.arguments import Unused
@@ -33,6 +33,9 @@ from ccarena.eval.leaderboard.store import DEFAULT, Store
 from ccarena.executors import Threads
 from ccarena.scenarios.backends import BACKENDS, KERNEL, SIM
 from ccarena.scenarios.entrants import GRAMMAR, POLICY_HELP
+
+if TYPE_CHECKING:
+    from ccarena.eval.leaderboard.trial import Limits
 
 __all__ = ["UNUSED", "add_parser", "run"]
 
@@ -320,6 +323,8 @@ def _import(args: argparse.Namespace) -> int:
         raise ConfigError("leaderboard import: expected either FILE, a file of `export`, or --reported FILE")
     if args.reported is not None:
         return _import_reported(args)
+    if not args.file.is_file():
+        raise ConfigError(f"{args.file}: no such file; expected a table that `ccarena leaderboard export` wrote")
     with Store(args.store) as store:
         taken = exchange.take(store, args.file, args.sample, args.sample_seed, args.policies)
         store.keep_command(command_line(args))
@@ -344,30 +349,44 @@ def _import_reported(args: argparse.Namespace) -> int:
     return 0
 
 
-def _submit(args: argparse.Namespace) -> int:
-    from ccarena.eval.leaderboard.submitting import file_of, links_of, submit
+def _limits_of(args: argparse.Namespace) -> Limits:
     from ccarena.eval.leaderboard.trial import Limits
 
+    if args.threads < 1:
+        raise ConfigError(f"--threads {args.threads}: expected at least 1")
+    return Limits(args.cpu_s, args.memory_mb)
+
+
+def _submit(args: argparse.Namespace) -> int:
+    from ccarena.eval.leaderboard.submitting import file_of, links_of, submit
+
+    limits = _limits_of(args)
     label, file = file_of(args.entrant)
-    name = args.name or label.partition(" (")[0]
+    name = label.partition(" (")[0] if args.name is None else args.name
     out = args.out or Path(f"{name}.submission.json")
     links = links_of(args.delays_ms, args.buffers, args.duration_s, args.seeds, args.traces)
     check_file(out)
     with progress_bar("submit", "runs") as bar:
         made = submit(
-            file, out, name, links, author=args.author, note=args.note, threads=args.threads,
-            limits=Limits(args.cpu_s, args.memory_mb), progress=bar,
-        )  # fmt: skip
+            file,
+            out,
+            name,
+            links,
+            author=args.author,
+            note=args.note,
+            threads=args.threads,
+            limits=limits,
+            progress=bar,
+        )
     print(f"{len(made.claims):,} runs; wrote {out}")
     return 0
 
 
 def _verify(args: argparse.Namespace) -> int:
     from ccarena.eval.leaderboard.submitting import keep, verify
-    from ccarena.eval.leaderboard.trial import Limits
 
+    limits = _limits_of(args)
     with progress_bar("verify", "runs") as bar:
-        limits = Limits(args.cpu_s, args.memory_mb)
         submission, drawn = verify(
             args.file, args.sample, seed=args.sample_seed, threads=args.threads, limits=limits, progress=bar
         )

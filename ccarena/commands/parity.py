@@ -13,6 +13,7 @@ from ccarena.core.outputs import Output
 from ccarena.core.seeds import check_seed
 from ccarena.core.terminal import heartbeat, print_table, visible
 from ccarena.errors import ConfigError
+from ccarena.eval.heldout import links
 from ccarena.eval.parity.runtimes import AGREEMENT, REFERENCE, TOLERANCE, compare
 from ccarena.eval.parity.scenarios import LOST, returns
 from ccarena.policies import artifact
@@ -87,6 +88,7 @@ def parity(
     if not 1 <= decisions <= MOST_DECISIONS:
         raise ConfigError(f"decisions = {decisions}: expected 1 to {MOST_DECISIONS}")
     check_seed(seed)
+    links.check(link_sets or (), duration_s=duration_s)
     with heartbeat(lambda: f"parity of {file}"):
         return _figures(file, decisions, seed, link_sets, duration_s)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ccarena.core.files import check_writable
 from ccarena.core.outputs import folder, kept
 from ccarena.core.programs import QUIC, find
+from ccarena.core.seeds import check_seed
 from ccarena.core.terminal import command_line, print_table, progress_bar, show_page
 from ccarena.errors import CcarenaError, ConfigError
 from ccarena.scenarios.entrants import GRAMMAR
@@ -103,6 +104,8 @@ def _send(args: argparse.Namespace) -> int:
     from ccarena.remote import token
     from ccarena.remote.run import finished, measure, plan
 
+    address = address_of(args.remote)
+    check_seed(args.order_seed, "--order-seed")
     secret = token.read(args.token)
     planned = plan(args.scenario, args.entrants, args.repeats, args.duration_s, args.order_seed, args.reverse)
     records = args.out / "runs"
@@ -112,7 +115,6 @@ def _send(args: argparse.Namespace) -> int:
             f"{args.out}: holds measured runs; go on by --resume, give another folder with --out, or remove it"
         )
     check_writable(records)
-    address = address_of(args.remote)
     ended: BaseException | None = None
     try:
         with progress_bar("measuring", "runs") as progress:
@@ -168,12 +170,17 @@ def _heading(args: argparse.Namespace, address: str, count: int) -> str:
 
 
 def address_of(text: str) -> str:
-    """Returns `HOST:PORT` of `HOST[:PORT]`; an IPv6 address with a port stands in brackets."""
+    """Returns `HOST:PORT` of `HOST[:PORT]`; an IPv6 address with a port stands in brackets. Raises ConfigError."""
     _, bracket, port = text.rpartition("]")
-    if bracket:
-        return text if port else f"{text}:{PORT}"
     colons = text.count(":")
-    return text if colons == 1 else f"[{text}]:{PORT}" if colons else f"{text}:{PORT}"
+    if bracket:
+        found = text if port else f"{text}:{PORT}"
+    else:
+        found = text if colons == 1 else f"[{text}]:{PORT}" if colons else f"{text}:{PORT}"
+    host, _, port = found.rpartition(":")
+    if not host or not (port.isascii() and port.isdigit() and 0 < int(port[:6]) < 2**16):
+        raise ConfigError(f'"{text}": expected HOST or HOST:PORT, with a port from 1 to 65535')
+    return found
 
 
 def _clocks(runs: Sequence[Run]) -> str:

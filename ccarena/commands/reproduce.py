@@ -140,6 +140,7 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("--traces beside --write-docs: the pages are about the suites' own conditions; leave one out")
     if args.write_docs is not None:
         check_file(args.write_docs)
+        measurements.check(args.write_docs.with_name(measurements.FILE.name))
     given = read_traces(args.traces) if args.traces else []
     usual = "reproduce" + ("-quick" if args.quick else "") + ("-traces" if given else "")
     out = args.out or Path("runs", usual)

@@ -15,6 +15,7 @@ from ccarena.scenarios.backends import BACKENDS
 __all__ = ["UNUSED", "check_counts", "show_failures"]
 
 SHOWN_FAILURES = 10
+MOST_SEEDS = 10_000
 UNUSED = (
     *executors.UNUSED,
     Unused(("jobs",), lambda args: args.executor != "local", "beside --executor ray, which uses every core"),
@@ -22,10 +23,11 @@ UNUSED = (
 
 
 def check_counts(args: argparse.Namespace) -> None:
-    """Raises ConfigError for less than one seed or job, and for several jobs in real time."""
-    for option in ("seeds", "jobs"):
-        if getattr(args, option) is not None and getattr(args, option) < 1:
-            raise ConfigError(f"--{option} {getattr(args, option)}: expected at least 1")
+    """Raises ConfigError for a number of seeds or jobs that no run can have, and for several jobs in real time."""
+    if args.seeds is not None and not 1 <= args.seeds <= MOST_SEEDS:
+        raise ConfigError(f"--seeds {args.seeds}: expected 1 to {MOST_SEEDS}")
+    if args.jobs is not None and args.jobs < 1:
+        raise ConfigError(f"--jobs {args.jobs}: expected at least 1")
     if BACKENDS[args.backend].real_time and (args.jobs or 1) > 1:
         raise ConfigError(
             f"--jobs {args.jobs}: with --backend {args.backend} runs at once would make each other late; leave it out"

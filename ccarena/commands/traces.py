@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ccarena.core.arguments import Unused, refuse
 from ccarena.core.outputs import Output, folder
 from ccarena.core.reader import LARGEST_TRACE_BYTES
+from ccarena.core.seeds import check_seed
 from ccarena.core.terminal import command_line, heartbeat, print_table
 from ccarena.errors import ConfigError, MissingDependencyError, TraceError, did_you_mean
 from ccarena.traces import (
@@ -396,6 +397,7 @@ def _convert(args: argparse.Namespace) -> int:
         raise ConfigError(f"--max-mbps is {args.max_mbps}; expected above 0")
     if not 1 <= args.max_gap < float("inf"):
         raise ConfigError(f"--max-gap is {args.max_gap}; expected 1 or more median intervals")
+    check_seed(args.seed, "--seed")
     gaps = Gaps(args.gaps, args.max_gap)
     found = convert.recordings(args.table, known, gaps, Part(args.start, args.end), args.max_mbps)
     out = args.out or args.table.with_suffix(".conditions.csv" if found[0].beside else ".trace")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,15 @@ from ccarena.core.terminal import NOTHING_BEGUN, again, command_line, heartbeat,
 from ccarena.errors import INTERRUPTED, ConfigError
 from ccarena.runs.remote_folder import check_packages, is_url, opened, shown
 from ccarena.tune import page, population
-from ccarena.tune.space import Space, check, read_space
+from ccarena.tune.space import Space, check, check_kinds, read_space
 from ccarena.tune.sweep import EXPERIMENT, PLAN, POPULATION_BASED, SWEEP, Plan, prepare, read_plan, sweep
 from ccarena.tune.trial import Trials
 
 __all__ = ["add_parser", "run"]
 
 SEARCHES, SCHEDULERS = ("random", "optuna"), ("asha", "none", POPULATION_BASED)
+MOST = 10_000
+"""Most trials, seeds or validations."""
 FIXED = ("config", "space", "samples", "seeds", "search", "scheduler", "validations")
 
 
@@ -76,8 +79,8 @@ def run(args: argparse.Namespace) -> int:
             raise ConfigError("--resume: which sweep? Give its folder with --out")
         place, begun = args.out, None
     else:
-        place, begun = _begin(args, overrides)
-        prepare(place, begun[0].search, args.ray_address)
+        place, begun, check_trainings = _begin(args, overrides)
+        prepare(place, begun[0].search, args.ray_address, check_trainings)
     with _opened(place, args.resume) as out:
         plan, space, config = begun or _read(out)
         if args.resume:
@@ -129,11 +132,16 @@ def _sweep(out: Path, plan: Plan, space: Space, config: TrainConfig | None) -> i
     return int(any(row["state"] == "failed" for row in rows))
 
 
-def _begin(args: argparse.Namespace, overrides: dict[str, Any]) -> tuple[str, tuple[Plan, Space, TrainConfig]]:
-    """Checks what is asked for, and returns it with the place of the sweep. Writes nothing."""
+def _begin(
+    args: argparse.Namespace, overrides: dict[str, Any]
+) -> tuple[str, tuple[Plan, Space, TrainConfig], Callable[[], None]]:
+    """Checks what is asked for, and returns it with the place of the sweep. Writes nothing.
+
+    Also returns the check of what needs PyTorch.
+    """
     for name in ("samples", "seeds", "validations"):
-        if getattr(args, name) < 1:
-            raise ConfigError(f"--{name} {getattr(args, name)}: expected at least 1")
+        if not 1 <= getattr(args, name) <= MOST:
+            raise ConfigError(f"--{name} {getattr(args, name)}: expected 1 to {MOST:,}")
     if args.space is None:
         raise ConfigError("--space: give the file of the space, configuration keys with their values or ranges")
     config = load_config(args.config, overrides)
@@ -166,7 +174,7 @@ def _begin(args: argparse.Namespace, overrides: dict[str, Any]) -> tuple[str, tu
         dimensions,
         command_line(args),
     )
-    return place, (plan, space, config)
+    return place, (plan, space, config), partial(check_kinds, args.space, space, args.config, inside)
 
 
 def _check_population(args: argparse.Namespace, config: TrainConfig, space: Space) -> None:

@@ -52,9 +52,9 @@ def number(text: str, where: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        value = math.nan
+        raise ConfigError(f'{where} is "{text}"; expected a number') from None
     if not math.isfinite(value):
-        raise ConfigError(f'{where} is "{text}"; expected a number')
+        raise ConfigError(f'{where} is "{text}"; expected a finite number')
     return int(value) if value.is_integer() else value
 
 

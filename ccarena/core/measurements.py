@@ -17,11 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from ccarena import __version__
-from ccarena.core.files import write_atomically
+from ccarena.core.files import check_file, write_atomically
 from ccarena.core.machine import processor, usable_cores
 from ccarena.errors import ConfigError
 
-__all__ = ["FILE", "GROUPS", "Entry", "Ratio", "Source", "Target", "load", "machine", "merge", "source", "version"]
+__all__ = [
+    *("FILE", "GROUPS", "Entry", "Ratio", "Source", "Target"),
+    *("check", "load", "machine", "merge", "source", "version"),
+]
 
 FILE = Path("docs", "measurements.json")
 """Path of the repository's measured figures, from its root."""
@@ -141,6 +144,12 @@ def load(path: Path) -> list[Entry]:
         raise ConfigError(
             f"{path}: not a file of measurements: {error!r}; expected what `make bench` writes: restore it from git"
         ) from error
+
+
+def check(path: Path) -> None:
+    """Raises ConfigError if `merge` could not change the file: call it before figures are measured."""
+    check_file(path)
+    load(path)
 
 
 def merge(path: Path, entries: Iterable[Entry]) -> None:

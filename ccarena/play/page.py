@@ -48,10 +48,11 @@ def page_of(scenario: Path | None = None) -> str:
     Raises MissingDependencyError if the page is not built, ScenarioError for the scenario, TraceError or PolicyError
     for its files.
     """
+    packed = None if scenario is None else _packed(scenario)
     page = (assets() / PAGE).read_text("utf-8")
-    if scenario is None:
+    if packed is None:
         return page
-    document, files = _packed(scenario)
+    document, files = packed
     given = {"given": document, "given-files": {name: base64.b64encode(data).decode() for name, data in files.items()}}
     for name, value in given.items():
         mark = f'<script type="application/json" id="{name}">'

@@ -9,16 +9,18 @@ A list, or `choice`, is drawn from; of a `grid` every value is tried, as often a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ccarena.agents.api import check_names
 from ccarena.configs import TrainConfig, load_config
 from ccarena.core.dimensions import Dimension, dimensions_of
-from ccarena.errors import ConfigError
+from ccarena.errors import ConfigError, ScenarioError, TraceError
 
-__all__ = ["Space", "read_space"]
+__all__ = ["Space", "check", "check_kinds", "read_space"]
 
 MOST_VALUES = 1000
 """Most values of all keys together: each value is checked in a configuration of its own."""
@@ -35,9 +37,21 @@ class Space:
         first = {key: each.values[0] for key, each in self.dimensions.items()}
         return [{**first, key: value} for key, each in self.dimensions.items() for value in each.values]
 
+    def kinds(self) -> list[dict[str, Any]]:
+        """Returns the first corner, and those that differ from it in more than a number."""
+        first, *others = (setting for setting in self.corners())
+        return [first, *(each for each in others if any(_differs(first[key], each[key]) for key in first))]
+
+
+def _differs(one: Any, other: Any) -> bool:
+    return one != other and not (type(one) in (int, float) and type(other) in (int, float))
+
 
 def read_space(path: Path, config: str, overrides: Mapping[str, Any]) -> Space:
-    """Reads the space in the file and checks that each corner is a configuration. Raises ConfigError."""
+    """Reads the space in the file and checks that each corner is a configuration, whose names this machine finds.
+
+    Raises ConfigError.
+    """
     space = Space(dimensions_of(path, "configuration keys, such as `algorithm.gamma: [0.9, 0.99]`"))
     for reserved in ("seed", "out", "name"):
         if reserved in space.dimensions:
@@ -45,12 +59,36 @@ def read_space(path: Path, config: str, overrides: Mapping[str, Any]) -> Space:
     corners = space.corners()
     if len(corners) > MOST_VALUES:
         raise ConfigError(f"{path}: {len(corners):,} values of all keys; expected at most {MOST_VALUES:,}")
-    for setting in corners:
-        try:
-            load_config(config, {**overrides, **setting})
-        except ConfigError as error:
-            raise ConfigError(f"{path}: {error}") from error
+    known: set[str] = set()
+    with _naming(path):
+        for setting in corners:
+            loaded = load_config(config, {**overrides, **setting})
+            # A rate of the algorithm names nothing: what is the same otherwise is looked up once.
+            rest = loaded.model_dump_json(exclude={"algorithm"})
+            if rest not in known:
+                check_names(loaded)
+                known.add(rest)
     return space
+
+
+def check_kinds(path: Path, space: Space, config: str, overrides: Mapping[str, Any]) -> None:
+    """Raises ConfigError for a corner with which no training would begin, on any machine: for arguments of networks
+    and algorithms, and for figures that a training is judged by. Needs PyTorch.
+    """
+    from ccarena.agents.train import check_elsewhere
+
+    with _naming(path):
+        for setting in space.kinds():
+            check_elsewhere(load_config(config, {**overrides, **setting}))
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Names the space's file in errors of its corners."""
+    try:
+        yield
+    except (ConfigError, ScenarioError, TraceError) as error:
+        raise ConfigError(f"{path}: {error}") from error
 
 
 def check(config: TrainConfig) -> None:

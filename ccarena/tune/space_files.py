@@ -1,7 +1,8 @@
 """Files that a search space names: copied to the sweep's folder or located, and found again on every machine.
 
 Your own `FILE.py:NAME` and specs are copied with their modules, as those of a configuration are. Datasets, recordings
-and finds of attacks stay where they are.
+and finds of attacks stay where they are. A recording that is named without its folder is looked up once, so that all
+trials have the same one.
 """
 
 from __future__ import annotations
@@ -9,17 +10,22 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ccarena.configs import own_files
 from ccarena.configs.learning import OWN_FILE, SPEC_FILES
+from ccarena.errors import TraceError
+from ccarena.traces import find
 from ccarena.tune.space import Space
 
 __all__ = ["keep", "renamed", "texts"]
 
 FOLDER = "space"
 """Folder of the sweep with a folder per copied file."""
+RECORDINGS = ("env.link.traces", "env.link.conditions")
+"""Keys of recordings, which may be named without their folder."""
 
 
 def keep(space: Space, out: Path) -> dict[str, str]:
@@ -30,6 +36,10 @@ def keep(space: Space, out: Path) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for key, text in texts(space):
+        if key in RECORDINGS:
+            with suppress(TraceError):  # `auto`
+                found[text] = os.path.abspath(find(text))
+            continue
         file, mark, wanted = text.rpartition(OWN_FILE)
         name = f"{file}.py" if mark else text
         if not ("/" in name or Path(name).suffix) or not os.path.exists(name):
@@ -44,21 +54,23 @@ def keep(space: Space, out: Path) -> dict[str, str]:
 
 
 def texts(space: Space) -> Iterator[tuple[str, str]]:
-    """Yields the texts in the values of `space`, each with its key."""
+    """Yields the texts in the values of `space`, each with its key, also of mappings: `env.link` has
+    `env.link.traces`.
+    """
     for key, dimension in space.dimensions.items():
         for value in dimension.values:
-            yield from ((key, text) for text in _texts(value))
+            yield from _texts(key, value)
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _texts(key: str, value: Any) -> Iterator[tuple[str, str]]:
     if isinstance(value, str):
-        yield value
+        yield key, value
     elif isinstance(value, Mapping):
-        for each in value.values():
-            yield from _texts(each)
+        for name, each in value.items():
+            yield from _texts(f"{key}.{name}", each)
     elif isinstance(value, (list, tuple)):
         for each in value:
-            yield from _texts(each)
+            yield from _texts(key, each)
 
 
 def renamed(value: Any, names: Mapping[str, str]) -> Any:

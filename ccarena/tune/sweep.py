@@ -24,7 +24,8 @@ from ccarena.executors.shipping import Parcel
 from ccarena.runs.remote_folder import Kind, is_url, remote_of, shown
 from ccarena.tune import population, space_files
 from ccarena.tune.packages import check_here, check_machines
-from ccarena.tune.space import Space, check
+from ccarena.tune.space import Space
+from ccarena.tune.space import check as check_base
 from ccarena.tune.trial import BASE, TRIALS, Base, Trials, advance, follow
 
 log = logging.getLogger(__name__)
@@ -68,13 +69,16 @@ def read_plan(out: Path) -> Plan:
         raise ConfigError(f"--resume: {out / PLAN} is damaged: {error}; start another sweep") from error
 
 
-def prepare(place: str, search: str, address: str | None) -> None:
+def prepare(place: str, search: str, address: str | None, check: Callable[[], None] | None = None) -> None:
     """Connects to the cluster, and checks for the packages that trials, `search` and a sweep at `place` need.
 
-    Raises MissingDependencyError for a package that a machine lacks, and ConfigError for the cluster's address. Writes
+    `check` is called once this machine has the packages, and before the cluster is asked. Raises what it does,
+    MissingDependencyError for a package that a machine lacks, and ConfigError for the cluster's address. Writes
     nothing.
     """
     check_here(search)
+    if check is not None:
+        check()
     connect(address)
     check_machines(url=place if is_url(place) else None)
 
@@ -100,7 +104,7 @@ def sweep(out: Path, plan: Plan, space: Space, config: TrainConfig | None) -> tu
     if remote is not None:
         remote.push()
     begun = load_config(out / BASE)
-    check(begun)
+    check_base(begun)
     print(f"sweep in {shown(out)}; if it ends early, {again()}", file=sys.stderr)
     from ray import tune
     from ray.tune.experiment import Trial

@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-from ccarena.agents import checkpoint
+from ccarena.agents import a3c, checkpoint
 from ccarena.agents import train as training
+from ccarena.agents.a3c import Differentiator
 from ccarena.agents.local import LocalExecutor
 from ccarena.agents.runs import STOPPING, check_device, check_gpu
 from ccarena.configs import TrainConfig, load_config
@@ -170,9 +172,29 @@ def test_resuming_needs_a_checkpoint_of_this_configuration(tmp_path: Path) -> No
     kept = checkpoint.load(tmp_path / "run")
     assert kept.rest["config"]["env"]["link"].pop("attack") is None
     checkpoint.save(tmp_path / "run", kept)
+    # One of a version in which a key could not change has the key, and its value then.
+    kept.rest["config"]["device"] = "cuda"
+    checkpoint.save(tmp_path / "run", kept)
     # A finished run may be given more to do.
     longer = configuration(tmp_path / "run", total_decisions=10_000)
     assert training.train(longer, resume=True, make_envs=make_toy) == 0
+
+
+def test_a_run_with_a_gpu_is_resumed_without_one(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This machine stands for both: the networks of `cuda` are on its CPU."""
+    out = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "check_device", lambda _: None)
+        patch.setattr(a3c, "Differentiator", lambda context, config, _: Differentiator(context, config, "cpu"))
+        stop_after(patch, 3)
+        assert training.train(configuration(out, device="cuda"), make_envs=make_toy) == 130
+    assert load_config(out / "config.yaml").device == "cuda"
+    if not torch.cuda.is_available():
+        with pytest.raises(ConfigError, match="expected --device cpu"):
+            training.train(configuration(out, device="cuda"), resume=True, make_envs=make_toy)
+    assert training.train(configuration(out), resume=True, make_envs=make_toy) == 0
+    a, b = (load(each / "policy.safetensors").tensors for each in (whole, out))
+    assert all(np.array_equal(a[name], b[name]) for name in a)
 
 
 def test_a_full_disk_does_not_stop_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,6 +109,7 @@ def test_weights_are_of_a_socket_a_mark_a_cgroup_or_all(program: Program, tmp_pa
     assert heard.read_text() == "weight 2.5\n"
     bridge.set_weight(None, mark=7)
     assert heard.read_text() == "weight none --mark 7\n"
+    (tmp_path / "cgroup.controllers").touch()
     bridge.set_weight(1, cgroup=tmp_path)
     assert heard.read_text() == f"weight 1.0 --cgroup {tmp_path.stat().st_ino}\n"
     with socket.socket() as one, socket.socket() as other:
@@ -121,8 +122,9 @@ def test_weights_are_of_a_socket_a_mark_a_cgroup_or_all(program: Program, tmp_pa
     for weight in (0.0, -1.0, 1000.1, float("nan")):
         with pytest.raises(ConfigError, match="above 0"):
             bridge.set_weight(weight)
-    with pytest.raises(ConfigError, match="no such cgroup"):
-        bridge.set_weight(1, cgroup=tmp_path / "absent")
+    for none in (tmp_path / "absent", tmp_path / "cgroup.controllers", tmp_path.parent):
+        with pytest.raises(ConfigError, match="is no folder of a cgroup2 file system"):
+            bridge.set_weight(1, cgroup=none)
     assert cli.main(["kernel", "weight", "none", "--mark", "9"]) == 0
     assert heard.read_text() == "weight none --mark 9\n"
     assert cli.main(["kernel", "weight", "heavy"]) == ConfigError.exit_code

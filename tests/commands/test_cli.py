@@ -135,15 +135,41 @@ def test_what_is_misspelt_gets_the_nearest(words: list[str], message: str, capsy
             2,
             "total_decisions = 1.0e+30: expected a whole number, at least 1 and at most",
         ),
+        ("train --out a-file", 2, "a-file: cannot write there: "),
+        ("train --track wandb", 4, 'needs the Python package "wandb"'),
+        ("fit a-file", 2, "a-file: has no runs; expected a folder that `ccarena remote run --out DIR` wrote"),
         ("parity acct --decisions 0", 2, "decisions = 0: expected 1 to 1000000"),
+        ("parity acct --link-sets stepz", 2, 'unknown link set "stepz"; did you mean "steps"?'),
+        ("parity acct --duration-s nan", 2, "duration_s = nan: expected above 0 and at most 100000 s"),
         ("parity acct --json .", 2, ".: is a folder; nothing was run"),
         ("export acct --to c --out made --decisions 0", 2, "--decisions 0: expected 1 to 1000000"),
+        ("export acct --to c --out made --duration-s 0", 2, "duration_s = 0: expected above 0 and at most 100000 s"),
+        ("export acct --to onnx --out made --name ../x", 2, '--name "../x": expected up to 100 letters, digits'),
         ("policy rule acct --out a-file/x", 2, "error: argument --out: a-file: cannot write there: "),
         ("leaderboard rank --store absent.db", 2, "absent.db: no store is here"),
         ("leaderboard submit acct --out .", 2, ".: is a folder; nothing was run"),
+        ("leaderboard run --store a-file/x.db", 2, "--store a-file/x.db: cannot write: File exists; name another"),
+        ("leaderboard rank --store mysql://x/y", 2, "--store mysql://x/y: expected a file, or postgresql://HOST/NAME"),
+        ("leaderboard import absent.csv", 2, "absent.csv: no such file; expected a table that"),
+        ("leaderboard submit acct --delays-ms nan", 2, "--delays-ms: got nan; expected a number from 0.1 to 1000"),
+        ("leaderboard submit acct --duration-s inf", 2, "--duration-s: got inf; expected a number from 1 to 600"),
+        ("leaderboard submit acct --seeds 100000000", 2, "1,200,000,000 runs on all links; expected 1 to 10,000"),
+        ("leaderboard submit acct --threads 0", 2, "--threads 0: expected at least 1"),
+        ("leaderboard submit acct --memory-mb 0", 2, "memory_mb = 0: expected 1 to 1,000,000"),
+        ("leaderboard verify a-file --cpu-s -1", 2, "cpu_s = -1: expected 1 to 1,000,000"),
+        ("eval cubic --record a-file", 2, "a-file: not a file of measurements"),
+        ("reproduce hercules/worst-case --seeds 100000000000", 2, "--seeds 100000000000: expected 1 to 10000"),
+        ("assess cubic --seeds 0", 2, "--seeds 0: expected 1 to 10000"),
+        ("fidelity --live --duration-s nan", 2, "--duration-s nan: expected above 0 and at most 100000 s"),
+        ("fidelity --live --record a-file", 2, "a-file: not a file of measurements"),
+        ("remote run x:99999 absent --token absent", 2, '"x:99999": expected HOST or HOST:PORT, with a port from'),
+        ("remote run x absent --token absent --order-seed -1", 2, "--order-seed = -1: expected a whole number, 0 to"),
         ("kernel load a-file", 3, "a-file: not a policy artifact"),
         ("traces stats .", 3, ".: a folder; expected a trace"),
         ("traces convert rates.trace --format mbps-csv", 2, "rates.trace: is the table itself"),
+        ("traces convert rates.trace --format mbps-csv --out x --seed -1 --burstiness 1", 2, "--seed = -1: expected"),
+        ("play absent.yaml", 2, "absent.yaml: cannot read the scenario: No such file or directory"),
+        ("tune --space space.yaml --seeds 100000000000", 2, "--seeds 100000000000: expected 1 to 10,000"),
         ("traces fetch nothing", 2, 'unknown trace set "nothing"'),
         ("tune --space wrong.yaml", 2, "wrong.yaml, line 2, column 1: not valid YAML"),
         ("tune --resume --out absent", 2, "absent holds no sweep (plan.json: No such file or directory)"),
@@ -160,6 +186,8 @@ def test_what_cannot_be_done_is_refused_in_one_line(
 ) -> None:
     """Before anything is run, so that nothing is lost."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("ccarena.commands.parity.record", None)
+    monkeypatch.setitem(sys.modules, "wandb", None)
     Path("a-file").touch()
     Path("plan.json").write_text("{")
     Path("space.yaml").write_text("delta: [0.1, 0.9]\n")

@@ -58,11 +58,66 @@ def test_a_space_is_read(tmp_path: Path) -> None:
         ("algorithm.gamma: {log_uniform: [0, 0.1]}", "above 0 with low < high"),
         ("algorithm.gamma: 0.9", "expected a list of values, or one of choice, grid, uniform"),
         ("seed: [1, 2]", "seed cannot be searched; every trial is trained with --seeds seeds"),
+        (
+            "reward: [power, {name: own.py:Mine, weigth: 2}]",
+            'space.yaml: reward.weigth = 2: own.py:Mine takes no such argument; did you mean "weight"',
+        ),
+        ("reward.name: ['own.py:Mine']", "reward.omega = 10: own.py:Mine takes no such argument; it takes weight"),
+        ("reward: ['own.py:Mine', power]\nreward.weight: [1, 2]", "reward.weight = 1: power takes no such argument"),
+        ("objective: [reward, {name: log_power, wieght: 1}]", 'objective.wieght = 1: .*did you mean "weight"'),
+        ("env.link.traces: [auto, [absent.down]]", "space.yaml: env.link.traces: .*absent.down"),
+        ("env.link: [{kinds: {conditions: 1}, conditions: [absent.csv]}]", "space.yaml: .*absent.csv"),
+        ("env.link.presets: [auto, [lte-drivin]]", 'space.yaml: env.link.presets: .*did you mean "lte-driving"'),
+        ("baselines: [[cubik]]", 'space.yaml: baselines: .*did you mean "cubic"'),
     ],
 )
-def test_a_wrong_space_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_a_wrong_space_is_refused(tmp_path: Path, text: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.py").write_text(OWN)
     with pytest.raises(ConfigError, match=message):
         read_space(space(tmp_path, text), "acct", {})
+
+
+OWN = """class Mine:
+    def __init__(self, weight=1.0):
+        self.weight = weight
+
+    def __call__(self, report):
+        return self.weight * report.throughput_mbps
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("network: [{name: mlp}, {name: mlp, hiden: [4]}]", "network.hiden = [4]: mlp takes no such argument; did you"),
+        ("algorithm: [{name: PPO, n_steps: 8}, {name: PPO, n_stepz: 8}]", "algorithm.n_stepz = 8: PPO takes no such"),
+        ("algorithm: [{name: cma_es, params: {budgt_ms: [1, 2]}}]", 'unknown parameter "budgt_ms"; did you mean'),
+        ("eval.recordings: [[], [absent.down]]", 'unknown recording "absent.down"'),
+    ],
+)
+def test_a_setting_that_no_training_would_begin_with_is_refused_before_a_cluster_is_asked(
+    tmp_path: Path, text: str, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("ccarena.tune.sweep.check_here", lambda _: None)
+    monkeypatch.setattr("ccarena.tune.sweep.connect", None)
+    monkeypatch.chdir(tmp_path)
+    assert (
+        cli.main(["tune", "--space", str(space(tmp_path, text)), "--env.worlds", "4", "--validation.links", "1"]) == 2
+    )
+    said = capsys.readouterr().err
+    assert "space.yaml: " in said and message in said
+    assert not Path("runs").exists()
+
+
+def test_numbers_of_a_space_are_no_kinds_of_their_own() -> None:
+    dimensions = {
+        "algorithm.gamma": Dimension("uniform", (0.5, 0.9)),
+        "reward.name": Dimension("choice", ("power", "acct")),
+        "algorithm.max_grad_norm": Dimension("choice", (0.5, 1.0, None)),
+    }
+    kinds = Space(dimensions).kinds()
+    assert [list(each.values()) for each in kinds] == [[0.5, "power", 0.5], [0.5, "acct", 0.5], [0.5, "power", None]]
 
 
 def test_files_that_a_space_names_are_copied_or_located(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,6 +57,7 @@ __all__ = [
     "TRACES",
     "Link",
     "build",
+    "check",
     "check_recordings",
     "over_traces",
     "scenario",
@@ -118,12 +119,10 @@ def build(
     of cellular links; if empty, all that are held out. Raises ConfigError for an unknown link set or recording, or an
     impossible number.
     """
-    _check(seeds, duration_s)
+    check(names, seeds, duration_s)
     check_recordings(recordings)
     out: list[Link] = []
     for name in names:
-        if name not in LINK_SETS:
-            raise ConfigError(f'unknown link set "{name}"{did_you_mean(name, LINK_SETS)}')
         make, own_duration_s = LINK_SETS[name]
         out += [link for seed in range(seeds) for link in make(seed, duration_s or own_duration_s)]
     return [link for link in out if not recordings or not link.recorded or _recording(link) in recordings]
@@ -145,7 +144,7 @@ def over_traces(given: TraceLinks, seeds: int, duration_s: float | None = None) 
 
     Raises ConfigError for an impossible number.
     """
-    _check(seeds, duration_s)
+    check((), seeds, duration_s)
     length_s = duration_s or LINK_SETS["cellular"][1]
     out = []
     for seed in range(seeds):
@@ -169,7 +168,11 @@ def over_traces(given: TraceLinks, seeds: int, duration_s: float | None = None) 
     return out
 
 
-def _check(seeds: int, duration_s: float | None) -> None:
+def check(names: Sequence[str], seeds: int = 1, duration_s: float | None = None) -> None:
+    """Raises ConfigError for an unknown link set or an impossible number, as `build` does."""
+    for name in names:
+        if name not in LINK_SETS:
+            raise ConfigError(f'unknown link set "{name}"{did_you_mean(name, LINK_SETS)}')
     if not 1 <= seeds <= MOST_SEEDS:
         raise ConfigError(f"seeds = {seeds}: expected 1 to {MOST_SEEDS}")
     if duration_s is not None and not 0 < duration_s <= LONGEST_S:

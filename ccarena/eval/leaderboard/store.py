@@ -21,7 +21,7 @@ from ccarena import __version__
 from ccarena.core.files import digest
 from ccarena.core.machine import processor, usable_cores
 from ccarena.core.terminal import visible
-from ccarena.errors import ConfigError, MissingDependencyError
+from ccarena.errors import ConfigError, MissingDependencyError, cannot_write
 from ccarena.eval.leaderboard.cells import Measured
 from ccarena.eval.leaderboard.entrants import Ranked
 from ccarena.eval.leaderboard.figures import RIVAL, SCORE, SCORES, SHARING, stored
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT", "JSON", "OWN", "Store", "machine"]
 
 DEFAULT = "runs/leaderboard/results.db"
+EXPECTED = "expected a file, or postgresql://HOST/NAME"
 OWN = "own"
 """Origin of runs of this store's machines; imported ones have the name of their source."""
 JSON = ("trained_on", "rules", "curve")
@@ -113,22 +114,25 @@ class Store:
         if "://" not in where and (read_only or not make) and not Path(where).is_file():
             raise ConfigError(f"{where}: no store is here; `ccarena leaderboard run` makes one")
         if "://" not in where:
-            Path(where).parent.mkdir(parents=True, exist_ok=True)
+            try:
+                Path(where).parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise cannot_write(f"--store {where}", error, "name another file") from error
         try:
             self._engine: Engine = sa.create_engine(url)
         except ModuleNotFoundError as error:
+            if not url.startswith("postgresql"):
+                raise ConfigError(f"--store {_shown(where)}: {EXPECTED}") from error
             raise MissingDependencyError.for_extra(
                 str(error.name), "postgresql", f"the store {_shown(where)}"
             ) from error
         except sa.exc.ArgumentError as error:
-            raise ConfigError(
-                f"--store {_shown(where)}: no store; expected a file or postgresql://HOST/NAME"
-            ) from error
+            raise ConfigError(f"--store {_shown(where)}: no store; {EXPECTED}") from error
         self._sqlite = self._engine.dialect.name == "sqlite"
         if self._sqlite:
             sa.event.listen(self._engine, "connect", _prepare)
         elif self._engine.dialect.name != "postgresql":
-            raise ConfigError(f"--store {_shown(where)}: expected a file, sqlite:// or postgresql://")
+            raise ConfigError(f"--store {_shown(where)}: {EXPECTED}")
         self._tables = _schema(tuple(stored())).tables
         with self._refused():
             self._check() if read_only else self._upgrade()

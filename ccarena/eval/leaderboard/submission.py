@@ -18,7 +18,7 @@ from ccarena import __version__
 from ccarena.core.files import write_atomically
 from ccarena.core.reader import parse_json
 from ccarena.errors import CcarenaError, ConfigError
-from ccarena.eval.leaderboard.checks import anything, fields, number, one_of, text
+from ccarena.eval.leaderboard.checks import Check, anything, fields, number, one_of, text
 from ccarena.eval.leaderboard.figures import SCORE, ranges, solo
 from ccarena.eval.leaderboard.links import PRESETS, Place, places, traces_of
 from ccarena.eval.leaderboard.submitted_file import KINDS, SubmittedFile
@@ -32,6 +32,13 @@ MOST_CLAIMS = 10_000
 LONGEST_TEXT = 2_000
 LONGEST_RUN_S = 600.0
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
+NUMBERS: dict[str, Check] = {
+    "delay_ms": number(0.1, 1_000.0),
+    "buffer_packets": number(1, 10_000, whole=True),
+    "duration_s": number(1.0, LONGEST_RUN_S),
+    "seed": number(0, 1_000_000, whole=True),
+}
+"""Checks of a claim's numbers."""
 
 
 class SubmissionError(ConfigError):
@@ -168,14 +175,7 @@ def _checked(written: str) -> Submission:
 
 
 def _claim(each: Any, at: str, known: Sequence[str]) -> Claim:
-    checks = {
-        "trace": one_of(known),
-        "delay_ms": number(0.1, 1_000.0),
-        "buffer_packets": number(1, 10_000, whole=True),
-        "duration_s": number(1.0, LONGEST_RUN_S),
-        "seed": number(0, 1_000_000, whole=True),
-        "figures": anything,
-    }
+    checks = {"trace": one_of(known), **NUMBERS, "figures": anything}
     if not isinstance(each, dict) or each.keys() != checks.keys():
         raise SubmissionError(f"{at}: expected an object with {', '.join(sorted(checks))}")
     claim = Claim(**fields(each, at, checks))

@@ -15,7 +15,16 @@ from ccarena.errors import ConfigError, PolicyError
 from ccarena.eval.leaderboard.exchange import DIGITS, TOLERANCE
 from ccarena.eval.leaderboard.links import PRESETS, traces_of
 from ccarena.eval.leaderboard.sampling import Sample, draw
-from ccarena.eval.leaderboard.submission import Claim, Submission, SubmissionError, checked_text, read, write
+from ccarena.eval.leaderboard.submission import (
+    MOST_CLAIMS,
+    NUMBERS,
+    Claim,
+    Submission,
+    SubmissionError,
+    checked_text,
+    read,
+    write,
+)
 from ccarena.eval.leaderboard.submitted_file import SubmittedFile
 from ccarena.eval.leaderboard.trial import Limits, figures_of
 from ccarena.executors import pool_of
@@ -28,9 +37,18 @@ def links_of(
     delays_ms: Sequence[float], buffers: Sequence[int], duration_s: float, seeds: int, traces: Sequence[str] = ()
 ) -> list[Claim]:
     """Returns the claims of a submission, without figures: generated traces (all, or those named), delays, buffers and
-    seeds.
+    seeds. Raises ConfigError for numbers that no claim may have.
     """
+    for option, key, values in (
+        ("--delays-ms", "delay_ms", delays_ms),
+        ("--buffers", "buffer_packets", buffers),
+        ("--duration-s", "duration_s", [duration_s]),
+    ):
+        for value in values:
+            NUMBERS[key](value, option)
     names = list(traces) or [trace.name for trace in traces_of([PRESETS])]
+    if not 1 <= (count := len(names) * len(delays_ms) * len(buffers) * seeds) <= MOST_CLAIMS:
+        raise ConfigError(f"--seeds {seeds}: {count:,} runs on all links; expected 1 to {MOST_CLAIMS:,} of them")
     return [
         Claim(name, delay_ms, buffer, duration_s, seed, {"score": 0.0})
         for name in names

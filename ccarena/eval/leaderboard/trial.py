@@ -19,13 +19,15 @@ from typing import Any
 
 from ccarena.core.files import scratch
 from ccarena.core.machine import is_linux
-from ccarena.errors import CcarenaError
+from ccarena.errors import CcarenaError, ConfigError
 from ccarena.eval.leaderboard.submission import Claim, SubmissionError
 
 __all__ = ["Limits", "figures_of"]
 
 PACKETS = 0.1
 """Factor on the simulator's own limits (docs/scenario.md) on packets and memory of a run."""
+MOST = 1_000_000
+"""Highest limit, s or MB."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,11 @@ class Limits:
 
     cpu_s: int = 120
     memory_mb: int = 2048
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not 1 <= value <= MOST:
+                raise ConfigError(f"{name} = {value}: expected 1 to {MOST:,}")
 
 
 def figures_of(entrant: Path, claim: Claim, limits: Limits) -> dict[str, float]:

@@ -15,7 +15,7 @@ use libbpf_rs::{Link, MapHandle, MapInfo};
 use crate::checks;
 use crate::error::KernelError;
 use crate::intf::{ABI, Config, Event, FLAG_FALLBACK};
-use crate::maps::{Key, Maps, WccMaps, map_error};
+use crate::maps::{Key, Maps, WccMaps, map_error, thousandths};
 use crate::objects::{self, Names, Options};
 use crate::pins::{file, is_mounted, mount, remove_folders, unmount};
 use crate::policies;
@@ -61,6 +61,7 @@ pub struct Status {
 /// # Errors
 /// If something is attached already or this machine cannot run the programs; nothing is left behind then.
 pub fn attach(options: &Options) -> Result<Status, KernelError> {
+    options.option.check()?;
     checks::require(&options.option)?;
     let _changing = machine::turn()?;
     let pins = Path::new(PINS);
@@ -170,6 +171,7 @@ pub fn flows() -> Result<Vec<Event>, KernelError> {
 /// # Errors
 /// If nothing is attached, the weight is not above 0 and at most 1000, or the family is not attached.
 pub fn set_weight(key: Key, weight: Option<f64>) -> Result<(), KernelError> {
+    thousandths(weight)?;
     maps()?.set_weight(key, weight)
 }
 

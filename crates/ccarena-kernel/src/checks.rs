@@ -96,6 +96,11 @@ pub fn cgroup_mount() -> Result<PathBuf, KernelError> {
     mount_point(&mounts).ok_or(KernelError::NoCgroup2)
 }
 
+/// Checks that `folder` is a cgroup (version 2).
+pub(crate) fn is_cgroup(folder: &Path) -> Result<(), KernelError> {
+    if folder.join("cgroup.controllers").exists() { Ok(()) } else { Err(KernelError::NoCgroup(folder.into())) }
+}
+
 /// Returns this process's cgroup (version 2).
 pub(crate) fn cgroup() -> Result<PathBuf, KernelError> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use ccarena_cc::{PolicySpec, Rate, Spec, bounded};
 use ccarena_kernel::run::{self, RunError};
-use ccarena_kernel::serve::Service;
+use ccarena_kernel::serve::{Service, ServiceError};
 use ccarena_kernel::{Key, Options, TcpOption, attach, checks};
 use ccarena_link::live::{Frames, Inbox};
 use libbpf_rs::query;
@@ -60,9 +60,10 @@ replay   decisions on raw observations from standard input, without a socket
 check    what this machine can run, as JSON; with --objects how many BPF objects there are
 ";
 
-/// A command line that cannot be taken, or a command that fails.
+/// A command line that cannot be taken, a value in it that cannot be used, or a command that fails.
 enum Failure {
     Usage(String),
+    Refused(String),
     Failed(String),
 }
 
@@ -74,7 +75,7 @@ fn failed(error: impl std::fmt::Display) -> Failure {
 
 /// A refusal by the kernel bridge: wrong arguments are the line's fault.
 fn refused(error: ccarena_kernel::KernelError) -> Failure {
-    if error.is_of_arguments() { Failure::Usage(error.to_string()) } else { failed(error) }
+    if error.is_of_arguments() { Failure::Refused(error.to_string()) } else { failed(error) }
 }
 
 fn main() -> ExitCode {
@@ -110,6 +111,10 @@ fn main() -> ExitCode {
             eprint!("ccarena-kernel: {message}\n\n{USAGE}");
             ExitCode::from(2)
         }
+        Err(Failure::Refused(message)) => {
+            eprintln!("ccarena-kernel: {message}");
+            ExitCode::from(2)
+        }
         Err(Failure::Failed(message)) => {
             eprintln!("ccarena-kernel: {message}");
             ExitCode::FAILURE
@@ -131,6 +136,9 @@ fn run_scenario() -> ExitCode {
     ExitCode::FAILURE
 }
 
+/// The longest time that an option may give.
+const LONGEST: Duration = Duration::from_secs(3600);
+
 /// The value of option `name`, which is next in `rest`.
 fn value<'a>(name: &str, rest: &mut impl Iterator<Item = &'a &'a str>) -> Result<&'a str, Failure> {
     rest.next().copied().ok_or_else(|| Failure::Usage(format!("{name}: expected a value")))
@@ -139,18 +147,31 @@ fn value<'a>(name: &str, rest: &mut impl Iterator<Item = &'a &'a str>) -> Result
 fn number<'a>(name: &str, rest: &mut impl Iterator<Item = &'a &'a str>) -> Result<f64, Failure> {
     let text = value(name, rest)?;
     let number = text.parse().ok().filter(|x: &f64| x.is_finite() && *x >= 0.0);
-    number.ok_or_else(|| Failure::Usage(format!("{name}: got {text}; expected a number of at least zero")))
+    number.ok_or_else(|| Failure::Refused(format!("{name}: got {text}; expected a finite number of at least zero")))
+}
+
+fn signed<'a>(name: &str, rest: &mut impl Iterator<Item = &'a &'a str>) -> Result<f64, Failure> {
+    let text = value(name, rest)?;
+    let number = text.parse().ok().filter(|x: &f64| x.is_finite());
+    number.ok_or_else(|| Failure::Refused(format!("{name}: got {text}; expected a finite number")))
+}
+
+fn milliseconds<'a>(name: &str, rest: &mut impl Iterator<Item = &'a &'a str>) -> Result<Duration, Failure> {
+    let ms = number(name, rest)?;
+    let found = Duration::try_from_secs_f64(ms / 1e3).ok().filter(|time| *time <= LONGEST);
+    found.ok_or_else(|| Failure::Refused(format!("{name}: got {ms:e}; expected at most {} ms", LONGEST.as_millis())))
 }
 
 fn count<'a>(name: &str, rest: &mut impl Iterator<Item = &'a &'a str>) -> Result<u32, Failure> {
     let text = value(name, rest)?;
     text.parse()
-        .map_err(|_| Failure::Usage(format!("{name}: got {text}; expected a whole number from 0 to {}", u32::MAX)))
+        .map_err(|_| Failure::Refused(format!("{name}: got {text}; expected a whole number from 0 to {}", u32::MAX)))
 }
 
 fn parameter(pair: &str) -> Result<(String, f64), Failure> {
-    let parsed = pair.split_once('=').and_then(|(name, v)| Some((name.to_owned(), v.parse().ok()?)));
-    parsed.ok_or_else(|| Failure::Usage(format!("--param: got {pair}; expected NAME=NUMBER")))
+    let finite = |text: &str| text.parse().ok().filter(|x: &f64| x.is_finite());
+    let parsed = pair.split_once('=').and_then(|(name, v)| Some((name.to_owned(), finite(v)?)));
+    parsed.ok_or_else(|| Failure::Refused(format!("--param: got {pair}; expected NAME=NUMBER")))
 }
 
 fn attach_all(words: &[&str]) -> Done {
@@ -163,11 +184,11 @@ fn attach_all(words: &[&str]) -> Done {
             "--sockets-per-user" => options.sockets_per_user = count(word, &mut rest)?,
             "--changes-per-s" => options.changes_per_s = count(word, &mut rest)?,
             "--no-wcc" => options.wcc = false,
-            "--deadline-ms" => options.deadline = Duration::from_secs_f64(number(word, &mut rest)? / 1e3),
+            "--deadline-ms" => options.deadline = milliseconds(word, &mut rest)?,
             other => return Err(Failure::Usage(format!("attach: unknown option {other}"))),
         }
     }
-    attach::attach(&options).map_err(failed)?;
+    attach::attach(&options).map_err(refused)?;
     status()
 }
 
@@ -203,7 +224,7 @@ fn weight(words: &[&str]) -> Done {
         [] => Key::Default,
         ["--cookie", text] => Key::Cookie(whole(text)?),
         ["--cgroup", text] => Key::Cgroup(whole(text)?),
-        ["--mark", text] => Key::Mark(u32::try_from(whole(text)?).map_err(failed)?),
+        ["--mark", text] => Key::Mark(count("--mark", &mut std::iter::once(text))?),
         _ => return Err(Failure::Usage(format!("weight: unknown arguments: {}", rest.join(" ")))),
     };
     attach::set_weight(key, weight).map_err(refused)
@@ -217,7 +238,7 @@ fn daemon(words: &[&str]) -> Done {
         match word {
             "--scheme" => set_scheme(&mut service, value(word, &mut rest)?)?,
             "--policy" => service.policy = Some(PolicySpec::Artifact(value(word, &mut rest)?.into())),
-            "--action" => service.policy = Some(PolicySpec::Constant(vec![number(word, &mut rest)?])),
+            "--action" => service.policy = Some(PolicySpec::Constant(vec![signed(word, &mut rest)?])),
             "--weight" => service.config.weight = number(word, &mut rest)?,
             "--desired-mbps" => service.config.desired_rate = Rate::from_mbps(number(word, &mut rest)?),
             "--param" => {
@@ -235,7 +256,10 @@ fn daemon(words: &[&str]) -> Done {
     }
     let inbox = Inbox::new().map_err(failed)?;
     let [_, signals] = inbox.fds();
-    let served = service.run(&[signals]).map_err(failed)?;
+    let served = service.run(&[signals]).map_err(|error| match error {
+        ServiceError::Flow(wrong) => Failure::Refused(wrong.to_string()),
+        ServiceError::Kernel(wrong) => refused(wrong),
+    })?;
     println!("{}", json!({"sockets": served.sockets, "reports": served.reports, "refused": served.refused}));
     Ok(())
 }

@@ -43,6 +43,15 @@ pub(crate) struct WccMaps {
     pub state: MapHandle,
 }
 
+/// A weight as the programs have it.
+pub(crate) fn thousandths(weight: Option<f64>) -> Result<Option<u32>, KernelError> {
+    match weight {
+        Some(w) if w > 0.0 && w <= 1000.0 => Ok(Some(((w * 1000.0).round() as u32).max(1))),
+        Some(w) => Err(KernelError::Weight(w)),
+        None => Ok(None),
+    }
+}
+
 /// `struct weight_key` of `wcc.bpf.c`: id, kind, padding.
 fn weight_key(kind: u64, id: u64) -> [u8; 16] {
     let mut key = [0; 16];
@@ -96,11 +105,7 @@ impl Maps {
 
     pub(crate) fn set_weight(&self, key: Key, weight: Option<f64>) -> Result<(), KernelError> {
         let maps = self.wcc.as_ref().ok_or(KernelError::NoWcc)?;
-        let thousandths = match weight {
-            Some(w) if w > 0.0 && w <= 1000.0 => Some(((w * 1000.0).round() as u32).max(1)),
-            Some(w) => return Err(KernelError::Weight(w)),
-            None => None,
-        };
+        let thousandths = thousandths(weight)?;
         let key = match key {
             Key::Cookie(id) => weight_key(0, id),
             Key::Mark(id) => weight_key(1, id.into()),

@@ -266,9 +266,7 @@ pub(crate) fn attach_list(object: &Object, name: &'static str, map: &'static str
 /// Attaches the option to the requested cgroup, or to this process's, which covers the sockets that its threads make.
 pub(crate) fn attach_option(object: &Object, option: &TcpOption) -> Result<(String, Link), KernelError> {
     let path = if let TcpOption::Cgroup(path) = option { path.clone() } else { checks::cgroup()? };
-    if !path.join("cgroup.controllers").exists() {
-        return Err(KernelError::NoCgroup(path));
-    }
+    checks::is_cgroup(&path)?;
     let cgroup = File::open(&path).map_err(|source| KernelError::Cgroup { path, source })?;
     let missing = KernelError::Missing { object: "BPF object", part: "option" };
     let program = object.progs_mut().find(|p| p.name() == "option").ok_or(missing)?;

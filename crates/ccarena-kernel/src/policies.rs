@@ -70,9 +70,10 @@ pub struct LoadOptions {
 }
 
 impl LoadOptions {
-    /// Checks that a guard has something to count.
+    /// Checks that a guard has something to count, and that the option's cgroup is one.
     fn check(&self, kind: Kind) -> Result<(), KernelError> {
-        no_guard_of_pilot(kind, self.guard.unwrap_or_default())
+        no_guard_of_pilot(kind, self.guard.unwrap_or_default())?;
+        self.option.check()
     }
 
     fn set(&self, operation: &mut Operation) {

@@ -7,13 +7,13 @@ use std::path::Path;
 use ccarena_cc::bounded::{self, LARGEST_POLICY_BYTES};
 use ccarena_cc::operation::{Ending, Role};
 use ccarena_cc::policy::Policy;
-use ccarena_cc::policy::kernel::{self, ImageOptions};
+use ccarena_cc::policy::kernel::{self, ImageError, ImageOptions};
 use ccarena_cc::{Config, Rate};
 use ccarena_kernel::TcpOption;
 use ccarena_kernel::pilot::{self, Numbers};
 use ccarena_kernel::policies::operation::address;
 use ccarena_kernel::policies::replay::Replay;
-use ccarena_kernel::policies::{self, CASES, Connection, Controller, LoadOptions, Loaded, ZONES};
+use ccarena_kernel::policies::{self, CASES, Connection, Controller, LoadOptions, Loaded, Operation, ZONES};
 use ccarena_kernel::traffic::{HEADER_BYTES, OPTION_BYTES};
 use serde_json::{Value, json};
 
@@ -79,7 +79,10 @@ fn image_of(file: &str, options: &ImageOptions, changed: Option<&str>) -> Result
         bounded::read(Path::new(file), LARGEST_POLICY_BYTES).map_err(|e| named(&format!("cannot be read: {e}")))?;
     if !kernel::is_image(&bytes) {
         let policy = Policy::from_bytes(&bytes).map_err(|e| named(&e))?;
-        return kernel::write(&policy, options).map_err(|e| named(&e));
+        return kernel::write(&policy, options).map_err(|e| match e {
+            ImageError::Params(_) | ImageError::Fixed { .. } => Failure::Refused(format!("{file}: {e}")),
+            _ => named(&e),
+        });
     }
     kernel::check(&bytes).map_err(|e| named(&e))?;
     match changed {
@@ -145,14 +148,16 @@ pub fn canary(words: &[&str]) -> Done {
         }
     }
     let share = share.ok_or_else(|| Failure::Usage("canary: expected --share S".into()))?;
-    let loaded = policies::operate(name, |operation| {
+    let change = |operation: &mut Operation| {
         operation.shadow = 0;
         operation.guard = guard.unwrap_or(operation.guard);
         operation.set_share(share)?;
         operation.set_cgroup(cgroup)?;
         operation.set_remote(remote)
-    });
-    println!("{}", shown(&loaded.map_err(refused)?));
+    };
+    // What is wrong in the arguments is told to everyone, not to root alone.
+    change(&mut Operation::default()).map_err(refused)?;
+    println!("{}", shown(&policies::operate(name, change).map_err(refused)?));
     Ok(())
 }
 

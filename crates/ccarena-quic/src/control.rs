@@ -5,7 +5,7 @@
 use std::fs::{self, Permissions};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -109,15 +109,20 @@ impl Control {
     /// Listens at `path`, for this user alone.
     ///
     /// # Errors
-    /// If it cannot, or another server listens there.
+    /// If it cannot, another server listens there, or a file of another kind is there.
     pub fn listen(path: &Path) -> io::Result<Self> {
         if UnixStream::connect(path).is_ok() {
             return Err(io::Error::new(io::ErrorKind::AddrInUse, "another server listens there"));
         }
-        // A server that was killed has left its socket.
-        match fs::remove_file(path) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-            _ => {}
+        match fs::symlink_metadata(path) {
+            // A server that was killed has left its socket.
+            Ok(found) if found.file_type().is_socket() => fs::remove_file(path)?,
+            Ok(_) => {
+                let taken = "a file is there that is no socket; name another place";
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, taken));
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(e),
         }
         let listener = UnixListener::bind(path)?;
         fs::set_permissions(path, Permissions::from_mode(0o600))?;
@@ -217,5 +222,9 @@ mod tests {
         assert_eq!(Control::listen(&path).err().map(|e| e.kind()), Some(io::ErrorKind::AddrInUse));
         drop(first);
         assert!(!path.exists());
+        fs::write(&path, "mine").unwrap();
+        assert_eq!(Control::listen(&path).err().map(|e| e.kind()), Some(io::ErrorKind::AlreadyExists));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "mine", "a file of the user's stays");
+        fs::remove_file(&path).unwrap();
     }
 }

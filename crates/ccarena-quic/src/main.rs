@@ -14,6 +14,7 @@ use ccarena_quic::offer::Offer;
 use ccarena_quic::remote::{Token, client, server};
 use ccarena_quic::request::{Change, Range, Request};
 use ccarena_quic::run::{self, RunError};
+use ccarena_quic::serve::ServeError;
 use ccarena_quic::transport::{Acks, LARGEST_MTU, SMALLEST_MTU, Settings};
 use ccarena_quic::{decide, get, serve};
 
@@ -48,9 +49,13 @@ remote   receives the flows of scenarios from another machine that holds the tok
          the TCP port of the same number
 ";
 
-/// A command line that cannot be taken, or a command that fails.
+/// Longest time that an option may give, s.
+const LONGEST_S: f64 = 1e6;
+
+/// A command line that cannot be taken, a value in it that cannot be used, or a command that fails.
 enum Failure {
     Usage(String),
+    Refused(String),
     Failed(String),
 }
 
@@ -85,6 +90,10 @@ fn main() -> ExitCode {
                 _ => "ccarena-quic --help".into(),
             };
             eprintln!("error: {message} (`{help}` shows what it takes)");
+            ExitCode::from(2)
+        }
+        Err(Failure::Refused(message)) => {
+            eprintln!("error: {message}");
             ExitCode::from(2)
         }
         Err(Failure::Failed(message)) => {
@@ -138,6 +147,15 @@ fn fault(name: &str, got: &str, expected: &str) -> Failure {
 fn number(name: &str, text: &str) -> Result<f64, Failure> {
     let number = text.parse().ok().filter(|x: &f64| x.is_finite() && *x > 0.0);
     number.ok_or_else(|| fault(name, text, "a number above zero"))
+}
+
+/// A time of at most [`LONGEST_S`].
+fn seconds(name: &str, text: &str) -> Result<Dur, Failure> {
+    let found = number(name, text)?;
+    if found > LONGEST_S {
+        return Err(fault(name, text, &format!("at most {LONGEST_S} seconds")));
+    }
+    Ok(Dur::from_secs_f64(found))
 }
 
 fn whole(name: &str, text: &str, least: u64, most: u64) -> Result<u64, Failure> {
@@ -205,7 +223,7 @@ fn serve_data(words: &[&str]) -> Done {
                 options.settings.acks = Some(Acks { packets, delay: None });
             }
             "--mtu" => options.settings.mtu = mtu(value)?,
-            "--interval-s" => options.interval = Some(Dur::from_secs_f64(number(name, value)?)),
+            "--interval-s" => options.interval = Some(seconds(name, value)?),
             "--qlog" => options.qlog = Some(value.into()),
             "--control" => options.control = Some(value.into()),
             "--fallback" => options.offer.fallback = Some(value.into()),
@@ -215,7 +233,10 @@ fn serve_data(words: &[&str]) -> Done {
     }
     let inbox = Inbox::new().map_err(failed)?;
     let [_, signals] = inbox.fds();
-    serve::serve(options, &mut io::stdout().lock(), &[signals]).map_err(failed)?;
+    serve::serve(options, &mut io::stdout().lock(), &[signals]).map_err(|error| match error {
+        ServeError::Offer(_) | ServeError::Scheme(_) => Failure::Refused(error.to_string()),
+        _ => failed(error),
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -233,7 +254,7 @@ fn receive_scenarios(words: &[&str]) -> Done {
                 let text = fs::read_to_string(value).map_err(|e| failed(format!("--token {value}: {e}")))?;
                 options.token = Token(text.trim().into());
             }
-            "--most-s" => options.longest = Dur::from_secs_f64(number(name, value)?),
+            "--most-s" => options.longest = seconds(name, value)?,
             "--most-mb" => options.most_bytes = (number(name, value)? * 1e6) as u64,
             other => return Err(Failure::Usage(format!("remote: unknown option {other}"))),
         }
@@ -273,10 +294,13 @@ fn get_data(remote: &str, words: &[&str]) -> Done {
             "--desired-mbps" => desired.0.push(number(name, value)?),
             "--bytes" => bytes.0.push(number(name, value)?.round() as u64),
             "--change" => changes.push(change(value)?),
-            "--duration-s" => duration = Some(Dur::from_secs_f64(number(name, value)?)),
-            "--interval-s" => interval = Some(Dur::from_secs_f64(number(name, value)?)),
-            "--timeout-s" => patience = Some(Dur::from_secs_f64(number(name, value)?)),
-            "--fingerprint" => fingerprint = Some(value.to_owned()),
+            "--duration-s" => duration = Some(seconds(name, value)?),
+            "--interval-s" => interval = Some(seconds(name, value)?),
+            "--timeout-s" => patience = Some(seconds(name, value)?),
+            "--fingerprint" if value.len() == 64 && value.bytes().all(|digit| digit.is_ascii_hexdigit()) => {
+                fingerprint = Some(value.to_owned());
+            }
+            "--fingerprint" => return Err(fault(name, value, "the 64 hexadecimal digits that `ccarena quic serve` prints")),
             "--mtu" => settings.mtu = mtu(value)?,
             other => return Err(Failure::Usage(format!("get: unknown option {other}"))),
         }
@@ -324,5 +348,5 @@ fn change(text: &str) -> Result<(Time, Option<usize>, Change), Failure> {
         "desired-mbps" => change.desired_mbps = Some(number("--change", value)?),
         _ => return Err(wrong()),
     }
-    Ok((Time::from_secs_f64(number("--change", at)?), of, change))
+    Ok((Time::ZERO + seconds("--change", at)?, of, change))
 }

@@ -134,7 +134,7 @@ def test_files_say_what_the_table_says(
         ([], "no entrant: name whom to assess"),
         (["cubik"], 'did you mean "cubic"?'),
         (["cubic", "--question", "bufferbloa"], 'did you mean "bufferbloat"?'),
-        (["cubic", "--seeds", "0"], "--seeds 0: expected at least 1"),
+        (["cubic", "--seeds", "0"], "--seeds 0: expected 1 to 10000"),
         (["kernel:vegas"], "use --backend kernel"),
         (["cubic", "--backend", "kernel", "--jobs", "2"], "leave it out"),
         (["--list", "--quick"], "--quick has no effect beside --list"),

@@ -99,6 +99,7 @@ def test_a_link_may_be_a_trace(tmp_path: Path) -> None:
         ("wifi,loss=0.1", 'the link model "wifi" has a loss of its own'),
         ("0mbps", r"service\.rate_mbps"),
         ("48mbps,1.2.3ms", "expected a number"),
+        ("1e400mbps", "expected a finite number"),
     ],
 )
 def test_a_wrong_link_is_refused_by_its_part(text: str, message: str) -> None:

@@ -249,7 +249,7 @@ def test_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert first["simulated"]["median"].keys() == first["simulated"]["spread"].keys() == first["bounds"].keys()
     shown = capsys.readouterr().out
     assert shown.count("up 10 ms droptail(20) reno") == 2 and "within: 1 of 2 cases (50.0 %)" in shown
-    assert "not met: throughput in 1" in shown
+    assert "not met: throughput in 1" in shown and shown.endswith(f"\nwrote {out}\nwrote {picture}\n")
     assert "1 of 2 cases are within the bounds" in picture.read_text("utf-8")
 
 

@@ -9,6 +9,7 @@ use std::path::Path;
 use ccarena_cc::operation::{self, ALL, GUARD, Prefix, RECORDS};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle};
 
+use crate::checks;
 use crate::error::KernelError;
 use crate::intf::Plain;
 use crate::maps::map_error;
@@ -159,11 +160,8 @@ impl Operation {
             self.cgroup = 0;
             return Ok(());
         };
-        let refused = || KernelError::NoCgroup(folder.into());
-        if !folder.join("cgroup.controllers").exists() {
-            return Err(refused());
-        }
-        self.cgroup = folder.metadata().map_err(|_| refused())?.ino();
+        checks::is_cgroup(folder)?;
+        self.cgroup = folder.metadata().map_err(|_| KernelError::NoCgroup(folder.into()))?.ino();
         Ok(())
     }
 
