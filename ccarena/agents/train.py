@@ -29,7 +29,6 @@ from ccarena.agents.tracking import flat, tracker
 from ccarena.agents.validation import Best, Validator, kinds_of
 from ccarena.agents.worlds import environments
 from ccarena.configs import TrainConfig, load_config, own_files, save_config
-from ccarena.configs.learning import RllibConfig
 from ccarena.configs.link_distribution import OWN, param_bounds, trained_on
 from ccarena.configs.ranges import Ranges
 from ccarena.core.terminal import progress_bar, remember
@@ -142,9 +141,9 @@ def check_elsewhere(config: TrainConfig) -> None:
 
     That machine has the device and the packages of trackers.
     """
-    # Only RLlib's workers are no worlds that building it would start on a cluster.
-    executor = config.executor if isinstance(config.algorithm, RllibConfig) else "local"
-    here = config.model_copy(update={"device": "cpu", "executor": executor})
+    here = config.model_copy(update={"device": "cpu"})
+    if config.algorithm.steps_together or config.algorithm.whole_runs:
+        here = here.model_copy(update={"executor": "local"})  # else building it starts processes on a cluster
     context = Context(here, spec_of(here), environments(here))
     _check_settings(context)
     with closing(build(context)) as algorithm:

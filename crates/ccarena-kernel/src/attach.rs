@@ -61,7 +61,7 @@ pub struct Status {
 /// # Errors
 /// If something is attached already or this machine cannot run the programs; nothing is left behind then.
 pub fn attach(options: &Options) -> Result<Status, KernelError> {
-    options.option.check()?;
+    checks::is_possible(&options.option)?;
     checks::require(&options.option)?;
     let _changing = machine::turn()?;
     let pins = Path::new(PINS);

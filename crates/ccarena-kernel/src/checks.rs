@@ -96,6 +96,11 @@ pub fn cgroup_mount() -> Result<PathBuf, KernelError> {
     mount_point(&mounts).ok_or(KernelError::NoCgroup2)
 }
 
+/// Checks that the folder which `option` names is a cgroup.
+pub(crate) fn is_possible(option: &TcpOption) -> Result<(), KernelError> {
+    if let TcpOption::Cgroup(folder) = option { is_cgroup(folder) } else { Ok(()) }
+}
+
 /// Checks that `folder` is a cgroup (version 2).
 pub(crate) fn is_cgroup(folder: &Path) -> Result<(), KernelError> {
     if folder.join("cgroup.controllers").exists() { Ok(()) } else { Err(KernelError::NoCgroup(folder.into())) }

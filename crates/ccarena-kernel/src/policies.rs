@@ -73,7 +73,7 @@ impl LoadOptions {
     /// Checks that a guard has something to count, and that the option's cgroup is one.
     fn check(&self, kind: Kind) -> Result<(), KernelError> {
         no_guard_of_pilot(kind, self.guard.unwrap_or_default())?;
-        self.option.check()
+        checks::is_possible(&self.option)
     }
 
     fn set(&self, operation: &mut Operation) {

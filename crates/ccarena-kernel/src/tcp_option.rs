@@ -2,9 +2,6 @@
 
 use std::path::PathBuf;
 
-use crate::checks;
-use crate::error::KernelError;
-
 /// Scope in which ACCT's TCP option is written, parsed and echoed. It answers any peer that sends one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum TcpOption {
@@ -16,11 +13,4 @@ pub enum TcpOption {
     Namespaces,
     /// Sockets of the cgroup in this folder, which has to be of version 2, and of those below it.
     Cgroup(PathBuf),
-}
-
-impl TcpOption {
-    /// Checks that the folder which it names is a cgroup.
-    pub(crate) fn check(&self) -> Result<(), KernelError> {
-        if let Self::Cgroup(folder) = self { checks::is_cgroup(folder) } else { Ok(()) }
-    }
 }

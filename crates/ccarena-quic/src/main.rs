@@ -300,7 +300,9 @@ fn get_data(remote: &str, words: &[&str]) -> Done {
             "--fingerprint" if value.len() == 64 && value.bytes().all(|digit| digit.is_ascii_hexdigit()) => {
                 fingerprint = Some(value.to_owned());
             }
-            "--fingerprint" => return Err(fault(name, value, "the 64 hexadecimal digits that `ccarena quic serve` prints")),
+            "--fingerprint" => {
+                return Err(fault(name, value, "the 64 hexadecimal digits that `ccarena quic serve` prints"));
+            }
             "--mtu" => settings.mtu = mtu(value)?,
             other => return Err(Failure::Usage(format!("get: unknown option {other}"))),
         }

@@ -22,5 +22,17 @@ fn wrong_values_are_named_as_they_were_given() {
         "error: --interval-s: got often; expected a number above zero (`ccarena quic serve --help` shows what it takes)\n"
     );
     assert!(refused(&["get", "127.0.0.1:1", "--duration-s", "-1"]).contains("--duration-s: got -1; expected"));
+    for (words, expected) in [
+        (
+            &["get", "127.0.0.1:1", "--timeout-s", "1e300"][..],
+            "--timeout-s: got 1e300; expected at most 1000000 seconds",
+        ),
+        (&["get", "127.0.0.1:1", "--fingerprint", "beef"][..], "--fingerprint: got beef; expected the 64 hexadecimal"),
+        (&["serve", "--param", "absent=1"][..], "scheme \"cubic\" has no parameter \"absent\""),
+        (&["serve", "--fallback", "cubik"][..], "unknown scheme \"cubik\""),
+    ] {
+        let error = refused(words);
+        assert!(error.contains(expected) && error.lines().count() == 1, "{error}");
+    }
     assert!(refused(&["fetch"]).contains("`ccarena-quic --help`"));
 }
