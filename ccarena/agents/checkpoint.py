@@ -8,6 +8,7 @@ damage that the format does not notice. The previous checkpoint then replaces a 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import logging
@@ -19,7 +20,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ccarena.core.files import TEMPORARY
-from ccarena.errors import CheckpointError
+from ccarena.errors import CheckpointError, cannot_write
 from ccarena.policies import tensorfile
 
 log = logging.getLogger(__name__)
@@ -56,8 +57,8 @@ def exists(directory: Path) -> bool:
 def save(directory: Path, checkpoint: Checkpoint, keep: int = 0, decisions: int = 0) -> None:
     """Writes the checkpoint of `directory` at `decisions`; the last one becomes the previous one, if it is undamaged.
 
-    `keep`: how many older checkpoints to keep (default 0). Raises CheckpointError if the file cannot be written, or
-    differs when read back. The existing checkpoints then stay.
+    `keep`: how many older checkpoints to keep (default 0). Raises ConfigError or WriteError if the file cannot be
+    written, or differs when read back. The existing checkpoints then stay.
     """
     path, previous = directory / NAME, directory / PREVIOUS
     new, spare = (directory / f".{name}.{os.getpid()}{TEMPORARY}" for name in (NAME, PREVIOUS))
@@ -67,7 +68,7 @@ def save(directory: Path, checkpoint: Checkpoint, keep: int = 0, decisions: int 
     try:
         tensorfile.write_bytes(new, data)
         if new.read_bytes() != data:
-            raise OSError(0, "the disk gave back other bytes than were written")
+            raise OSError(errno.EIO, "the disk gave back other bytes than were written")
         with contextlib.suppress(FileNotFoundError):
             spare.unlink()
         # After a fallback the last one is damaged: the previous one is then the only one to fall back on, and stays.
@@ -86,9 +87,7 @@ def save(directory: Path, checkpoint: Checkpoint, keep: int = 0, decisions: int 
             with contextlib.suppress(OSError):
                 name.unlink(missing_ok=True)
         kept = "the last one is kept" if exists(directory) else "there is none yet"
-        raise CheckpointError(
-            f"{path}: cannot write the checkpoint: {error.strerror}; {kept}; free some space"
-        ) from error
+        raise cannot_write(path, error, f"{kept}; free some space", "the checkpoint") from error
 
 
 def _keep(directory: Path, path: Path, keep: int, decisions: int) -> None:

@@ -33,7 +33,14 @@ from ccarena.configs.link_distribution import OWN, param_bounds, trained_on
 from ccarena.configs.ranges import Ranges
 from ccarena.core.terminal import progress_bar, remember
 from ccarena.envs.trials import Candidate, Trials
-from ccarena.errors import INTERRUPTED, CheckpointError, ConfigError, MissingDependencyError, PolicyError
+from ccarena.errors import (
+    INTERRUPTED,
+    CheckpointError,
+    ConfigError,
+    MissingDependencyError,
+    WriteError,
+    cannot_write,
+)
 from ccarena.eval.heldout.expectations import check_figures
 from ccarena.eval.heldout.links import check_recordings
 from ccarena.eval.heldout.summary import print_answers
@@ -87,6 +94,7 @@ def train(
             `make_envs` is given beside `env.link.attack`.
         CheckpointError: the run cannot be resumed.
         TrainingError: learning breaks down.
+        WriteError: the disk is full.
     """
     if make_envs is not None and config.env.link.attack is not None:
         raise ConfigError(
@@ -237,7 +245,7 @@ class _Run:
             self._saved_s = now_s
             try:
                 self._save()
-            except CheckpointError as error:
+            except (ConfigError, WriteError) as error:
                 log.warning("%s; training goes on", error)
         return True
 
@@ -360,14 +368,12 @@ def _learn(
 
 
 def _write(out: Path, name: str, data: bytes) -> None:
-    """Writes a policy's file. Raises PolicyError, which says how to continue."""
+    """Writes a policy's file. Raises ConfigError or WriteError, which says how to continue."""
     try:
         tensorfile.write_bytes(out / name, data)
     except OSError as error:
-        raise PolicyError(
-            f"{out / name}: cannot write the policy: {error.strerror}; free some space, then go on with: "
-            f"{resume_command(out)}"
-        ) from error
+        advice = f"free some space, then go on with: {resume_command(out)}"
+        raise cannot_write(out / name, error, advice, "the policy") from error
 
 
 def learned(context: Context, algorithm: Algorithm, attacks: Curriculum | None = None) -> Artifact:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ccarena.agents.checkpoint import NAME, PREVIOUS, Checkpoint, load, save
-from ccarena.errors import CheckpointError
+from ccarena.errors import CheckpointError, WriteError
 from ccarena.policies import tensorfile
 
 
@@ -47,7 +47,7 @@ def test_a_full_disk_keeps_the_last_one(tmp_path: Path, monkeypatch: pytest.Monk
 
     with monkeypatch.context() as patch:
         patch.setattr("os.fsync", full)
-        with pytest.raises(CheckpointError, match="No space left on device"):
+        with pytest.raises(WriteError, match="No space left on device"):
             save(tmp_path, state(2))
     assert load(tmp_path).rest["number"] == 1
     save(tmp_path, state(3))
@@ -102,7 +102,7 @@ def test_what_the_disk_garbles_replaces_nothing(tmp_path: Path, monkeypatch: pyt
     write = tensorfile.write_bytes
     with monkeypatch.context() as patch:
         patch.setattr(tensorfile, "write_bytes", lambda path, data: write(path, data[:-8] + bytes(8)))
-        with pytest.raises(CheckpointError, match="other bytes"):
+        with pytest.raises(WriteError, match="other bytes"):
             save(tmp_path, state(3))
     assert load(tmp_path).rest["number"] == 2
     (tmp_path / NAME).unlink()
@@ -117,6 +117,6 @@ def test_a_full_disk_says_whether_there_is_a_checkpoint(tmp_path: Path, monkeypa
     for kept in ("there is none yet", "the last one is kept"):
         with monkeypatch.context() as patch:
             patch.setattr("os.fsync", full)
-            with pytest.raises(CheckpointError, match=kept):
+            with pytest.raises(WriteError, match=kept):
                 save(tmp_path, state(2))
         save(tmp_path, state(1))

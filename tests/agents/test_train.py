@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -22,7 +23,8 @@ from ccarena.agents.a3c import Differentiator
 from ccarena.agents.local import LocalExecutor
 from ccarena.agents.runs import STOPPING, check_device, check_gpu
 from ccarena.configs import TrainConfig, load_config
-from ccarena.errors import CheckpointError, ConfigError, TrainingError
+from ccarena.errors import CheckpointError, ConfigError, TrainingError, WriteError
+from ccarena.policies import tensorfile
 from ccarena.policies.artifact import load
 from tests.agents.toy import make_toy
 
@@ -203,12 +205,29 @@ def test_a_full_disk_does_not_stop_training(tmp_path: Path, monkeypatch: pytest.
     def sometimes(directory: Path, state: checkpoint.Checkpoint, *rest: Any) -> None:
         calls.append(state)
         if len(calls) == 2:
-            raise CheckpointError("No space left on device")
+            raise WriteError("No space left on device")
         save(directory, state, *rest)
 
     monkeypatch.setattr(checkpoint, "save", sometimes)
     assert training.train(configuration(tmp_path / "run", checkpoint_every_s=1e-9), make_envs=make_toy) == 0
     assert len(calls) > 2
+
+
+def test_no_room_for_the_policy_is_the_disk_s_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With exit code 1, as everywhere; 3 would say that the policy is no policy."""
+    write = tensorfile.write_bytes
+
+    def full(path: Path, data: bytes) -> None:
+        if path.name == "policy.safetensors":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(path, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tensorfile, "write_bytes", full)
+        with pytest.raises(WriteError, match="cannot write the policy: No space .* go on with: ccarena train") as raised:
+            training.train(configuration(tmp_path / "run"), make_envs=make_toy)
+    assert raised.value.exit_code == 1
+    assert training.train(configuration(tmp_path / "run"), resume=True, make_envs=make_toy) == 0
 
 
 def test_a_failing_environment_ends_the_run_with_its_error(tmp_path: Path) -> None:
