@@ -224,7 +224,9 @@ def test_no_room_for_the_policy_is_the_disk_s_fault(tmp_path: Path, monkeypatch:
 
     with monkeypatch.context() as patch:
         patch.setattr(tensorfile, "write_bytes", full)
-        with pytest.raises(WriteError, match="cannot write the policy: No space .* go on with: ccarena train") as raised:
+        with pytest.raises(
+            WriteError, match=r"cannot write the policy: No space .* go on with: ccarena train"
+        ) as raised:
             training.train(configuration(tmp_path / "run"), make_envs=make_toy)
     assert raised.value.exit_code == 1
     assert training.train(configuration(tmp_path / "run"), resume=True, make_envs=make_toy) == 0
