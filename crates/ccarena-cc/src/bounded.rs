@@ -32,6 +32,12 @@ impl Store {
         Self(Some(Arc::new(contents)))
     }
 
+    /// Returns whether it is this machine's disk.
+    #[must_use]
+    pub const fn is_disk(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// Reads a file of at most `most` bytes.
     ///
     /// # Errors

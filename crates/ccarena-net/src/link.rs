@@ -293,6 +293,17 @@ impl<T: Carried> Link<T> {
         self.service.capacity_bytes(from, to)
     }
 
+    /// Capacity in bytes of each of `count` adjoining intervals of length `bin` from time zero on.
+    #[must_use]
+    pub fn capacity_of_bins(&self, bin: Dur, count: u64) -> Vec<u64> {
+        self.service.capacity_of_bins(bin, count)
+    }
+
+    /// Takes the router off, whose signals nobody reads.
+    pub fn leave_out_router(&mut self) {
+        self.router = None;
+    }
+
     /// Keeps a timetable from now on, if all that happens here follows from the arrivals and may be told later: the queue
     /// drops nothing but arrivals, and nothing befalls packets on the wire that is written down. A router signals later to
     /// packets that leave ([`Self::deferred_signal`]). Returns whether it keeps one.

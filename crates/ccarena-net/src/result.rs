@@ -465,11 +465,9 @@ impl LinkResult {
     #[must_use]
     pub fn new<T: Carried>(scenario: &Scenario, index: usize, link: &mut Link<T>) -> Self {
         let (bin, end) = (scenario.record.bin.max(Dur(1)), Time(scenario.duration.0));
-        let mbps = |k: u64| {
-            let (from, to) = (Time(k * bin.0), Time((k + 1) * bin.0));
-            link.capacity_bytes(from, to) as f64 * 8.0 / bin.as_secs_f64() / 1e6
-        };
-        let capacity_mbps = (0..scenario.duration.0.div_ceil(bin.0)).map(mbps).collect();
+        let mbps = |bytes: u64| bytes as f64 * 8.0 / bin.as_secs_f64() / 1e6;
+        let capacity = link.capacity_of_bins(bin, scenario.duration.0.div_ceil(bin.0));
+        let capacity_mbps = capacity.into_iter().map(mbps).collect();
         let log = link.log.take().map(|mut log| {
             log.delivered.retain(|packet| packet.departure <= end);
             log.dropped.retain(|drop| drop.0 <= end);

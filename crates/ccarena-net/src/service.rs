@@ -272,6 +272,16 @@ impl Service {
         each!(&self.0, s => s.capacity_bytes(from, to))
     }
 
+    /// Returns [`capacity_bytes`](Self::capacity_bytes) of each of `count` adjoining intervals of length `bin` from time zero
+    /// on.
+    #[must_use]
+    pub fn capacity_of_bins(&self, bin: Dur, count: u64) -> Vec<u64> {
+        match &self.0 {
+            Kind::Trace(s) => s.capacity_of_bins(bin, count),
+            _ => (0..count).map(|k| self.capacity_bytes(Time(k * bin.0), Time((k + 1) * bin.0))).collect(),
+        }
+    }
+
     /// The time that `bytes` take at the rate in force at `now`: the part of a packet's delay that is not queueing. Zero
     /// for a trace, and while the rate is zero.
     #[must_use]

@@ -550,6 +550,11 @@ impl Sender {
         self.take_answer(answer);
     }
 
+    /// Returns whether its controller reads what routers write.
+    pub(crate) const fn reads_signals(&self) -> bool {
+        self.signals
+    }
+
     /// `tcp_is_cwnd_limited`.
     #[inline]
     fn is_window_limited(&self) -> bool {

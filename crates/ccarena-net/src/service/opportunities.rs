@@ -28,6 +28,19 @@ struct Cursor {
     time_ns: i64,
 }
 
+/// A time in the repeated trace: whole passes before it, counted from the one in which the run starts, and the rest.
+#[derive(Clone, Copy)]
+struct InTrace {
+    passes: u64,
+    rest_ns: u64,
+}
+
+impl InTrace {
+    fn is_later_than(self, ms: u32) -> bool {
+        u64::from(ms) * (MS_NS as u64) < self.rest_ns
+    }
+}
+
 /// The service of a trace.
 #[derive(Clone, Debug)]
 pub struct Opportunities {
@@ -128,19 +141,51 @@ impl Opportunities {
         (self.before(to) - self.before(from)).saturating_mul(u64::from(OPPORTUNITY_BYTES))
     }
 
+    /// Returns the bytes of each of `count` adjoining intervals of length `bin` from time zero on.
+    pub fn capacity_of_bins(&self, bin: Dur, count: u64) -> Vec<u64> {
+        let (mut pass, mut from, mut before) = (0, 0, self.before(Time::ZERO));
+        let bytes = |k| {
+            let at = self.in_trace(Time(bin.0.saturating_mul(k + 1)));
+            if at.passes > pass {
+                (pass, from) = (at.passes, 0);
+            }
+            // The next edge is seldom far: a search of the whole trace would miss the caches.
+            let mut step = 1;
+            while self.trace.get(from + step - 1).is_some_and(|&ms| at.is_later_than(ms)) {
+                from += step;
+                step *= 2;
+            }
+            let rest = self.trace.get(from..(from + step).min(self.trace.len())).unwrap_or_default();
+            from += rest.partition_point(|&ms| at.is_later_than(ms));
+            let until = self.before_in(at, from);
+            let passed = until - before;
+            before = until;
+            passed.saturating_mul(u64::from(OPPORTUNITY_BYTES))
+        };
+        (0..count).map(bytes).collect()
+    }
+
     pub fn mean_rate(&self) -> Rate {
         Rate::of(self.trace.len() as u64 * u64::from(OPPORTUNITY_BYTES), Dur(self.period_ns as u64))
     }
 
     /// Opportunities earlier than `t`, counted from the start of the trace's pass in which the run starts.
     fn before(&self, t: Time) -> u64 {
+        let at = self.in_trace(t);
+        self.before_in(at, self.trace.partition_point(|&ms| at.is_later_than(ms)))
+    }
+
+    fn in_trace(&self, t: Time) -> InTrace {
         let since_pass_ns = t.0.saturating_add(self.offset_ns as u64);
-        let (period_ns, ms_ns) = (self.period_ns as u64, MS_NS as u64);
-        let (passes, rest_ns) = (since_pass_ns / period_ns, since_pass_ns % period_ns);
-        let in_pass = self.trace.partition_point(|&ms| u64::from(ms) * ms_ns < rest_ns) as u64;
+        let period_ns = self.period_ns as u64;
+        InTrace { passes: since_pass_ns / period_ns, rest_ns: since_pass_ns % period_ns }
+    }
+
+    /// Opportunities earlier than the time `at`, of which `in_pass` are in its pass.
+    fn before_in(&self, at: InTrace, in_pass: usize) -> u64 {
         // Opportunities at a pass's very end share their instant with the start of the next pass.
-        let at_seam = if rest_ns == 0 && passes > 0 { self.at_end() } else { 0 };
-        passes * self.trace.len() as u64 + in_pass - at_seam
+        let at_seam = if at.rest_ns == 0 && at.passes > 0 { self.at_end() } else { 0 };
+        at.passes * self.trace.len() as u64 + in_pass as u64 - at_seam
     }
 
     /// Returns the number of opportunities at the trace's last millisecond.

@@ -195,6 +195,24 @@ fn service() -> impl Strategy<Value = Service> {
 
 proptest! {
     #[test]
+    fn the_capacity_of_bins_is_that_of_each(service in service(), bin in 1_u64..200_000_000, count in 0_u64..400) {
+        let each = |k| service.capacity_bytes(Time(k * bin), Time((k + 1) * bin));
+        prop_assert_eq!(service.capacity_of_bins(Dur(bin), count), (0..count).map(each).collect::<Vec<_>>());
+    }
+
+    /// Edges that fall on opportunities, and on the seam between two passes.
+    #[test]
+    fn the_capacity_of_bins_is_exact_at_opportunities(
+        gaps in prop::collection::vec(0_u32..4, 1..40), offset in 0_u64..80, bin in 1_u64..9,
+    ) {
+        let mut times: Vec<u32> = gaps.iter().scan(0, |now, gap| { *now += gap; Some(*now) }).collect();
+        times.push(times[times.len() - 1] + 1);
+        let (service, bin) = (Service::trace(&trace(&times), Dur::from_millis(offset)), Dur::from_millis(bin));
+        let each = |k| service.capacity_bytes(Time(k * bin.0), Time((k + 1) * bin.0));
+        prop_assert_eq!(service.capacity_of_bins(bin, 300), (0..300).map(each).collect::<Vec<_>>());
+    }
+
+    #[test]
     fn departures_are_in_order_and_within_capacity(
         mut service in service(),
         packets in prop::collection::vec((0_u64..20_000_000, 1_u32..9000), 1..100),
