@@ -500,22 +500,28 @@ class Trials:
     """Names of the figures of a learner's run; crates/ccarena-sim/src/trials.rs defines them."""
 
     def __init__(
-        self, distribution_json: str | None = None, scenario_json: str | None = None, threads: int = 1
-    ) -> None: ...
+        self,
+        distribution_json: str | None = None,
+        scenario_json: str | None = None,
+        threads: int = 1,
+        measures: bool = True,
+    ) -> None:
+        """Unless it `measures`, figures are NaN, and runs take less time."""
+
     def scenario(self, seed: int, trial: int) -> str:
         """The scenario of trial `trial` of `seed`, as JSON."""
     def run(
         self,
         candidates: list[tuple[Policy | float | tuple[str, list[float]] | None, dict[str, float]]],
         seed: int,
-        count: int,
-        first: int = 0,
+        trials: list[list[int]],
     ) -> list[dict[str, Any]]:
-        """Trials `first`, ..., `first + count - 1` of `seed` for each candidate; the GIL is released meanwhile.
+        """Runs for each candidate its trials of `seed`, rising numbers; the GIL is released meanwhile.
 
         A candidate is who decides (a policy, one action always, a column of the report and an action for each of its
         categories, or None: nobody) and the parameters that differ from the learners'. The answer has, with a row per
         trial and learner, `figures` float64 `[rows, figures]`, `params` (a dict per row), and `intervals` uint64
         `[rows]`, how many of the rows of `reports` `[n, columns]` and `privileged` `[n, columns]`, both float32, are
-        each one's.
+        each one's. `learners` uint64 `[trials]` has the rows of each trial. `taken` `[trials]` is a list of flags for
+        each: which of a table's actions were taken in the trial; it is empty for other candidates.
         """

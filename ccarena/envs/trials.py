@@ -56,6 +56,8 @@ class Outcome:
     """Rewards of every interval, `[intervals]`."""
     reports: NDArray[np.float32]
     """Reports of every interval, `[intervals, columns]`."""
+    taken: list[list[bool]]
+    """Flags of each trial: which actions of a rule were taken; empty for other candidates."""
 
     @property
     def score(self) -> float:
@@ -73,7 +75,8 @@ class SchemeTrials:
     """Runner of candidates of any scheme, learned or not, without a reward.
 
     `source` is a link distribution or a scenario, as JSON, the other one None; `params` are what candidates have
-    unless they say otherwise. Raises what `Objective` does.
+    unless they say otherwise. `measures`: False leaves all figures of `run` NaN, which takes less time; only for the
+    objective `reward`. Raises what `Objective` does.
     """
 
     def __init__(
@@ -82,21 +85,25 @@ class SchemeTrials:
         objective: ObjectiveConfig,
         params: Mapping[str, float],
         threads: int,
+        measures: bool = True,
     ) -> None:
         self._objective, self._params = Objective(objective), dict(params)
-        self._trials = _core.Trials(*source, threads=threads)
+        self._trials = _core.Trials(*source, threads=threads, measures=measures)
 
     def run(self, candidates: Sequence[Candidate], seed: int, count: int, first: int = 0) -> list[Outcome]:
         """Runs trials `first`, ..., `first + count - 1` of `seed`, of every candidate. Raises TraceError or
         PolicyError.
         """
+        return self.run_each(candidates, seed, [range(first, first + count)] * len(candidates))
+
+    def run_each(self, candidates: Sequence[Candidate], seed: int, trials: Sequence[Sequence[int]]) -> list[Outcome]:
+        """Runs for each candidate its own trials of `seed`, rising numbers, at least one. Raises as `run` does."""
         given = [(_native(candidate.answers), dict(candidate.params)) for candidate in candidates]
-        at_once = max(1, RUNS_AT_ONCE // count)
+        at_once = max(1, RUNS_AT_ONCE // max(map(len, trials), default=1))
         out: list[Outcome] = []
         for start in range(0, len(given), at_once):
-            out += [
-                self._outcome(each) for each in self._trials.run(given[start : start + at_once], seed, count, first)
-            ]
+            some = slice(start, start + at_once)
+            out += [self._outcome(each) for each in self._trials.run(given[some], seed, [*map(list, trials[some])])]
         return out
 
     def _outcome(self, found: Mapping[str, Any]) -> Outcome:
@@ -111,7 +118,7 @@ class SchemeTrials:
         table = np.stack(list(columns.values()), axis=1)
         run = Columns(table, {name: i for i, name in enumerate(columns)}, "the figures of a run", "objective")
         learners = np.asarray(found["learners"]).astype(np.int64)
-        return Outcome(self._objective(run), learners, run, rewards, reports)
+        return Outcome(self._objective(run), learners, run, rewards, reports, found["taken"])
 
     def _rewards(
         self, reports: NDArray[np.float32], privileged: NDArray[np.float32], row: NDArray[np.int64], rows: int
@@ -127,11 +134,16 @@ class Trials(SchemeTrials):
     """
 
     def __init__(
-        self, config: TrainConfig, spec: Spec, threads: int, scenario: Mapping[str, Any] | None = None
+        self,
+        config: TrainConfig,
+        spec: Spec,
+        threads: int,
+        scenario: Mapping[str, Any] | None = None,
+        measures: bool = True,
     ) -> None:
         self._spec, self._reward = spec, Reward(config.reward, spec)
         source = sources(config, scenario, whole_runs=True)
-        super().__init__(source, config.objective, spec.values(config.params), threads)
+        super().__init__(source, config.objective, spec.values(config.params), threads, measures)
 
     def _rewards(
         self, reports: NDArray[np.float32], privileged: NDArray[np.float32], row: NDArray[np.int64], rows: int

@@ -93,6 +93,35 @@ def test_tables_beside_each_other_do_what_each_does_alone(learners: int) -> None
     assert len({outcome.score for outcome in together}) > 4
 
 
+def test_without_measuring_rewards_are_the_same_and_figures_are_none() -> None:
+    config = record()
+    candidates = [Candidate(3.0), Candidate(("zone", [9.0, 1.0, 1.0, 1.0]))]
+    measured, bare = (
+        Trials(config, spec_of(config), 2, measures=measures).run(candidates, 5, 4) for measures in (True, False)
+    )
+    for one, other in zip(measured, bare, strict=True):
+        np.testing.assert_array_equal(one.reports, other.reports)
+        np.testing.assert_array_equal(one.scores, other.scores)
+        assert one.taken == other.taken
+        assert np.isnan(other.run.throughput_mbps).all() and not np.isnan(one.run.throughput_mbps).any()
+
+
+def test_each_candidate_runs_trials_of_its_own_and_says_which_actions_mattered() -> None:
+    config = record()
+    spec = spec_of(config)
+    candidates = [Candidate(("zone", [9.0, 1.0, 1.0, 1.0])), Candidate(3.0), Candidate(("zone", [9.0, 1.0, 1.0, 4.0]))]
+    whole = Trials(config, spec, 2).run(candidates, 4, 8)
+    some = [[0, 1, 5], [6], [1, 2, 7]]
+    for all_, own, trials in zip(whole, Trials(config, spec, 2).run_each(candidates, 4, some), some, strict=True):
+        np.testing.assert_array_equal(own.scores, all_.scores[trials])
+        assert own.taken == [all_.taken[trial] for trial in trials]
+    table, constant, other = whole
+    assert constant.taken == [[]] * 8
+    blue = np.array(table.taken)[:, 3]
+    assert 0 < blue.sum() < 8, "some links come to the zone, others do not"
+    assert (table.scores == other.scores)[~blue].all() and (table.scores != other.scores)[blue].all()
+
+
 def test_a_policy_and_a_table_that_always_say_the_same_are_that_constant() -> None:
     config = record()
     spec = spec_of(config)

@@ -110,10 +110,10 @@ def search(config: TrainConfig, spec: Spec, threads: int, progress: Progress | N
     """Returns the best rule of each kind. Raises what `Trials` does; `progress(done, total)` is called after
     each kind.
     """
-    score = _Score(Trials(config, spec, threads), config.rules.links)
+    score = _Score(_trials(config, spec, threads), config.rules.links)
 
     kinds: list[Callable[[], Rule]] = [
-        lambda: _constant(spec, score),
+        lambda: _constant(config, spec, score),
         lambda: _by_category(config, spec, score, found[0]),
         lambda: _base(spec, score),
         lambda: _law(config, spec, score, found[0]),
@@ -130,29 +130,46 @@ def search(config: TrainConfig, spec: Spec, threads: int, progress: Progress | N
 
 def search_constant(config: TrainConfig, spec: Spec, threads: int) -> Rule:
     """Returns the best constant action, with the configuration's parameters. Raises what `Trials` does."""
-    found = _constant(spec, _Score(Trials(config, spec, threads), config.rules.links))
+    found = _constant(config, spec, _Score(_trials(config, spec, threads), config.rules.links))
     return replace(found, params={**spec.values(config.params), **found.params})
 
 
+def _trials(config: TrainConfig, spec: Spec, threads: int) -> Trials:
+    """Returns the trials of a search, which measure nothing but rewards if these are the objective."""
+    return Trials(config, spec, threads, measures=config.objective.name != "reward")
+
+
+@dataclass(frozen=True)
+class _OnLink:
+    """Scores of a candidate on a link."""
+
+    learners: NDArray[np.float64]
+    """Score of each learner."""
+    mean: float
+
+
 class _Score:
-    """Scores of candidates on the links; each candidate runs on each link at most once."""
+    """Scores of candidates on the links.
+
+    Each candidate runs on each link at most once, and a table of actions only where it does otherwise than those before
+    it: on some links a flow never comes to some categories, whose actions then do not matter.
+    """
 
     def __init__(self, trials: Trials, links: int) -> None:
         self._trials, self._links = trials, links
-        self._known: dict[str, list[tuple[NDArray[np.float64], NDArray[np.float64]]]] = {}
-        """Parts of each candidate's links: the scores of their learners, and their means by link."""
+        self._known: dict[str, dict[int, _OnLink]] = {}
+        """Scores by candidate and link."""
+        self._tables: dict[tuple[int, str], list[tuple[list[tuple[int, Action]], _OnLink]]] = {}
+        """Scores of tables by `_place`, each with the categories that it came to and their actions."""
 
     def __call__(self, candidates: Sequence[Candidate]) -> list[float]:
         """Returns the mean objective of each candidate over all links."""
-        self._run(candidates, self._links)
-        return [float(np.concatenate([rows for rows, _ in self._known[repr(each)]]).mean()) for each in candidates]
+        found = self._on(candidates, self._links)
+        return [float(np.concatenate([link.learners for link in each]).mean()) for each in found]
 
     def by_link(self, candidates: Sequence[Candidate], links: int) -> NDArray[np.float64]:
         """Returns scores `[candidates, links]` on the first `links` links."""
-        self._run(candidates, links)
-        return np.stack(
-            [np.concatenate([means for _, means in self._known[repr(each)]])[:links] for each in candidates]
-        )
+        return np.array([[link.mean for link in each] for each in self._on(candidates, links)])
 
     def parts(self) -> Iterator[int]:
         """Yields the numbers of links after which candidates are compared, before all links have run."""
@@ -180,18 +197,40 @@ class _Score:
         best = int(np.argmax(scores_of_all))
         return left[best], scores_of_all[best]
 
-    def _run(self, candidates: Sequence[Candidate], links: int) -> None:
-        """Runs each candidate on those of the first `links` links that it has not met."""
-        named = {repr(candidate): candidate for candidate in candidates}
-        missing: dict[int, list[str]] = {}
-        for name in named:
-            met = sum(len(means) for _, means in self._known.setdefault(name, []))
-            if met < links:
-                missing.setdefault(met, []).append(name)
-        for first, names in missing.items():
-            done = self._trials.run([named[name] for name in names], SEED, links - first, first)
-            for name, part in zip(names, done, strict=True):
-                self._known[name].append((part.scores, part.by_trial))
+    def _on(self, candidates: Sequence[Candidate], links: int) -> list[list[_OnLink]]:
+        """Returns the scores of each candidate on the first `links` links, which are run if they are not known."""
+        missing: dict[str, tuple[Candidate, list[int]]] = {}
+        for candidate in candidates:
+            known = self._known.setdefault(repr(candidate), {})
+            for link in range(links):
+                if link not in known and (same := self._same(candidate, link)) is not None:
+                    known[link] = same
+            if lacks := [link for link in range(links) if link not in known]:
+                missing[repr(candidate)] = candidate, lacks
+        given = list(missing.values())
+        done = self._trials.run_each([each for each, _ in given], SEED, [lacks for _, lacks in given]) if given else []
+        for (candidate, lacks), part in zip(given, done, strict=True):
+            each_link = np.split(part.scores, np.cumsum(part.learners)[:-1])
+            for link, learners, mean, taken in zip(lacks, each_link, part.by_trial, part.taken, strict=True):
+                self._known[repr(candidate)][link] = on_link = _OnLink(learners, float(mean))
+                if isinstance(candidate.answers, tuple):
+                    actions = [(at, candidate.answers[1][at]) for at, came in enumerate(taken) if came]
+                    self._tables.setdefault(_place(candidate, link), []).append((actions, on_link))
+        return [[self._known[repr(each)][link] for link in range(links)] for each in candidates]
+
+    def _same(self, candidate: Candidate, link: int) -> _OnLink | None:
+        """Returns the scores of a table that did on this link what the candidate would do; None if there is none."""
+        if not isinstance(candidate.answers, tuple):
+            return None
+        _, actions = candidate.answers
+        known = self._tables.get(_place(candidate, link), ())
+        return next((found for came, found in known if all(actions[at] == action for at, action in came)), None)
+
+
+def _place(candidate: Candidate, link: int) -> tuple[int, str]:
+    """Returns the link with what tables must have in common to be compared there."""
+    assert isinstance(candidate.answers, tuple)
+    return link, repr((candidate.answers[0], candidate.params))
 
 
 def _actions(spec: Spec) -> list[Action]:
@@ -209,13 +248,24 @@ def _grid(bounds: Bounds) -> list[Action]:
     return [tuple(map(float, each)) for each in itertools.product(*(np.linspace(*pair, count) for pair in bounds))]
 
 
-def _constant(spec: Spec, score: _Score) -> Rule:
+def _always(config: TrainConfig, action: Action) -> Candidate:
+    """Returns a constant action, where rules have categories as the table of it, whose runs other tables share."""
+    column, categories = _categories(config)
+    return Candidate((column, [action] * len(categories)) if categories else action)
+
+
+def _categories(config: TrainConfig) -> tuple[str, list[str]]:
+    """Returns the column by which rules choose actions, and its categories; none if the configuration names none."""
+    return next(iter(config.progress.shares.items()), ("", []))
+
+
+def _constant(config: TrainConfig, spec: Spec, score: _Score) -> Rule:
     tried = _actions(spec)
-    best, value = score.best([Candidate(action) for action in tried])
+    best, value = score.best([_always(config, action) for action in tried])
     action = tried[best]
     if spec.bounds is not None:
         finer = _grid(_around(np.atleast_1d(action), np.atleast_2d(np.array(tried).T), spec.bounds))
-        index, better = score.best([Candidate(between) for between in finer])
+        index, better = score.best([_always(config, between) for between in finer])
         action, value = (finer[index], better) if better > value else (action, value)
     return Rule("constant", f"{spec.name} {spec.action_name(action)} always", {"constant": action}, score=value)
 
@@ -230,7 +280,7 @@ def _around(action: NDArray[np.float64], tried: NDArray[np.float64], bounds: Bou
 
 
 def _by_category(config: TrainConfig, spec: Spec, score: _Score, constant: Rule) -> Rule:
-    column, categories = next(iter(config.progress.shares.items()), ("", []))
+    column, categories = _categories(config)
     if not categories:
         missing = "the configuration names no category of the report (progress.shares)"
         return Rule("by category", "an action per category", missing=missing)

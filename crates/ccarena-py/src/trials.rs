@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ccarena_sim::PRIVILEGED;
-use ccarena_sim::trials::{Answers, Candidate, FIGURES, Learned, Trials as Inner};
+use ccarena_sim::trials::{Answers, Candidate, Done, FIGURES, Learned, Trials as Inner};
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -47,17 +47,23 @@ impl Given<'_> {
     }
 }
 
-/// Trials(distribution_json=None, scenario_json=None, threads=1): whole runs of candidates.
+/// Trials(distribution_json=None, scenario_json=None, threads=1, measures=True): whole runs of candidates. Unless it measures,
+/// figures are NaN, and runs take less time.
 #[pyclass(frozen, module = "ccarena._core")]
 struct Trials(Inner);
 
 #[pymethods]
 impl Trials {
     #[new]
-    #[pyo3(signature = (distribution_json=None, scenario_json=None, threads=1))]
-    fn new(distribution_json: Option<&str>, scenario_json: Option<&str>, threads: usize) -> PyResult<Self> {
+    #[pyo3(signature = (distribution_json=None, scenario_json=None, threads=1, measures=true))]
+    fn new(
+        distribution_json: Option<&str>,
+        scenario_json: Option<&str>,
+        threads: usize,
+        measures: bool,
+    ) -> PyResult<Self> {
         let source = worlds::source(distribution_json, scenario_json)?;
-        Inner::new(source, threads).map(Self).map_err(|e| errors::world(&e))
+        Inner::new(source, threads, measures).map(Self).map_err(|e| errors::world(&e))
     }
 
     /// Names of the figures of a learner's run.
@@ -71,32 +77,32 @@ impl Trials {
         self.0.scenario(seed, trial).to_json().to_string()
     }
 
-    /// `run(candidates: [(policy | action | (column, actions) | None, params)], seed, count, first=0)` -> list of dicts, one per
-    /// candidate: `figures: float64[rows, FIGURES]`, `params: [rows]`, `reports: float32[n, report]`, `privileged: float32[n,
-    /// columns]`, `intervals: uint64[rows]`, how many of them each row has, and `learners: uint64[count]`, how many rows each
-    /// trial has. The GIL is released meanwhile.
-    #[pyo3(signature = (candidates, seed, count, first=0))]
+    /// `run(candidates: [(policy | action | (column, actions) | None, params)], seed, trials)` -> list of dicts, one per
+    /// candidate, of its `trials`, rising numbers: `figures: float64[rows, FIGURES]`, `params: [rows]`, `reports: float32[n, report]`, `privileged: float32[n,
+    /// columns]`, `intervals: uint64[rows]`, how many of them each row has, `learners: uint64[trials]`, how many rows
+    /// each trial has, and `taken: [trials]`, for each trial the flags of a table's actions that were taken (empty lists for
+    /// others). The GIL is released meanwhile.
     fn run<'py>(
         &self,
         py: Python<'py>,
         candidates: Vec<(Option<Given<'py>>, BTreeMap<String, f64>)>,
         seed: u64,
-        count: u64,
-        first: u64,
+        trials: Vec<Vec<u64>>,
     ) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let candidates: Vec<Candidate> = candidates
             .into_iter()
             .map(|(given, params)| Candidate { answers: given.map_or(Answers::Nobody, Given::answers), params })
             .collect();
-        let done = py.detach(|| self.0.run(&candidates, seed, first, count)).map_err(|e| errors::world(&e))?;
+        let done = py.detach(|| self.0.run(&candidates, seed, &trials)).map_err(|e| errors::world(&e))?;
         done.into_iter().map(|runs| dict(py, runs)).collect()
     }
 }
 
 /// The runs of one candidate, a row per learner.
-fn dict(py: Python<'_>, runs: Vec<Vec<Learned>>) -> PyResult<Bound<'_, PyDict>> {
-    let learners: Vec<u64> = runs.iter().map(|run| run.len() as u64).collect();
-    let rows: Vec<Learned> = runs.into_iter().flatten().collect();
+fn dict(py: Python<'_>, runs: Vec<Done>) -> PyResult<Bound<'_, PyDict>> {
+    let learners: Vec<u64> = runs.iter().map(|run| run.learners.len() as u64).collect();
+    let (rows, taken): (Vec<_>, Vec<_>) = runs.into_iter().map(|run| (run.learners, run.taken)).unzip();
+    let rows: Vec<Learned> = rows.into_iter().flatten().collect();
     let intervals: Vec<usize> = rows.iter().map(|row| row.privileged.len() / PRIVILEGED.len()).collect();
     let total: usize = intervals.iter().sum();
     let floats = |of: fn(&Learned) -> &[f32]| {
@@ -110,6 +116,7 @@ fn dict(py: Python<'_>, runs: Vec<Vec<Learned>>) -> PyResult<Bound<'_, PyDict>> 
     out.set_item("reports", floats(|row| &row.reports)?)?;
     out.set_item("privileged", floats(|row| &row.privileged)?)?;
     out.set_item("learners", PyArray1::from_vec(py, learners))?;
+    out.set_item("taken", taken)?;
     out.set_item("intervals", PyArray1::from_iter(py, intervals.iter().map(|&n| n as u64)))?;
     out.set_item("params", rows.into_iter().map(|row| row.params).collect::<Vec<_>>())?;
     Ok(out)

@@ -86,6 +86,16 @@ pub struct Learned {
     pub privileged: Vec<f32>,
 }
 
+/// One trial of a candidate.
+#[derive(Clone, Debug, Default)]
+pub struct Done {
+    /// Results of its learners.
+    pub learners: Vec<Learned>,
+    /// The actions of the candidate's table that any learner has taken; empty for other deciders. A table that differs in
+    /// others alone does the same in this trial.
+    pub taken: Vec<bool>,
+}
+
 /// A receiver's room in BDPs of the bottleneck's mean rate, and in packets at least: more than any queue of a training
 /// holds, and little enough for a candidate that doubles its window for ever to cost no more than any other.
 const MOST_BDPS: f64 = 16.0;
@@ -96,20 +106,22 @@ pub struct Trials {
     source: Source,
     files: Files,
     pool: rayon::ThreadPool,
+    measures: bool,
 }
 
 impl Trials {
-    /// Prepares trials over the scenarios of `source`, on `threads` threads.
+    /// Prepares trials over the scenarios of `source`, on `threads` threads. Unless it `measures`, figures are NaN, and packets
+    /// need not be written down.
     ///
     /// # Errors
     /// If threads cannot be started.
-    pub fn new(source: Source, threads: usize) -> Result<Self, WorldError> {
+    pub fn new(source: Source, threads: usize, measures: bool) -> Result<Self, WorldError> {
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads.max(1))
             .thread_name(|i| format!("trials-{i}"))
             .build()
             .map_err(|e| WorldError::Threads { threads, message: e.to_string() })?;
-        Ok(Self { source, files: Files::default(), pool })
+        Ok(Self { source, files: Files::default(), pool, measures })
     }
 
     /// Returns the scenario of trial `trial` of `seed`.
@@ -118,39 +130,67 @@ impl Trials {
         self.source.scenario(seed, trial, 0)
     }
 
-    /// Runs trials `first`, `first + 1`, ... of `seed` for every candidate, `count` of them; the result is the
-    /// candidates' trials in their order, each with its learners. Tables that differ only in categories that a trial does
-    /// not come to are run once in it.
+    /// Runs for each candidate its `trials` of `seed`; the result is the candidates' trials in their order. Tables that differ
+    /// only in categories that a trial does not come to are run once in it.
     ///
     /// # Errors
     /// If a scenario cannot be simulated or has no learner, or a candidate does not fit its spec.
-    pub fn run(
-        &self,
-        candidates: &[Candidate],
-        seed: u64,
-        first: u64,
-        count: u64,
-    ) -> Result<Vec<Vec<Vec<Learned>>>, WorldError> {
-        let groups = alike(candidates);
-        let all: Vec<(&[usize], u64)> =
-            groups.iter().flat_map(|group| (first..first + count).map(move |trial| (&group[..], trial))).collect();
-        let done: Vec<Vec<Vec<Learned>>> = self.pool.install(|| {
+    pub fn run(&self, candidates: &[Candidate], seed: u64, trials: &[Vec<u64>]) -> Result<Vec<Vec<Done>>, WorldError> {
+        let mut all: Vec<(u64, Vec<usize>)> = Vec::new();
+        for group in alike(candidates) {
+            let mut members: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+            for candidate in group {
+                for &trial in trials.get(candidate).into_iter().flatten() {
+                    members.entry(trial).or_default().push(candidate);
+                }
+            }
+            all.extend(members);
+        }
+        let done: Vec<Vec<Done>> = self.pool.install(|| {
             all.par_iter()
                 .with_max_len(1)
-                .map(|&(group, trial)| {
-                    let scenario = self.source.scenario(seed, trial, 0);
+                .map(|(trial, group)| {
+                    let scenario = self.source.scenario(seed, *trial, 0);
                     let flows = self.source.learners(&scenario);
-                    each(&scenario, &flows, &self.files, group.iter().map(|&c| &candidates[c]))
+                    self.each(&scenario, &flows, group.iter().map(|&c| &candidates[c]))
                 })
                 .collect::<Result<_, _>>()
         })?;
-        let mut out: Vec<Vec<Vec<Learned>>> = vec![Vec::with_capacity(count as usize); candidates.len()];
-        for ((group, _), learned) in all.iter().zip(done) {
-            for (&candidate, learned) in group.iter().zip(learned) {
-                out[candidate].push(learned);
+        let mut by_trial: Vec<BTreeMap<u64, Done>> = vec![BTreeMap::new(); candidates.len()];
+        for ((trial, group), done) in all.into_iter().zip(done) {
+            for (candidate, done) in group.into_iter().zip(done) {
+                by_trial[candidate].insert(trial, done);
             }
         }
-        Ok(out)
+        let in_order = |(trials, mut done): (&Vec<u64>, BTreeMap<u64, Done>)| {
+            trials.iter().filter_map(|trial| done.remove(trial)).collect()
+        };
+        Ok(trials.iter().zip(by_trial).map(in_order).collect())
+    }
+
+    /// One trial of each of `candidates`, which are alike. What does as another did wherever that one came to is not run
+    /// again: it would do the same.
+    fn each<'a>(
+        &self,
+        scenario: &Scenario,
+        flows: &[usize],
+        candidates: impl Iterator<Item = &'a Candidate>,
+    ) -> Result<Vec<Done>, WorldError> {
+        let mut all: Vec<(&Candidate, Done)> = Vec::new();
+        for candidate in candidates {
+            let same = all.iter().find(|(other, done)| match (&other.answers, &candidate.answers) {
+                (Answers::Table(_, theirs), Answers::Table(_, ours)) => {
+                    done.taken.iter().zip(theirs.iter().zip(ours)).all(|(taken, (a, b))| !taken || a == b)
+                }
+                _ => false,
+            });
+            let done = match same {
+                Some((_, done)) => done.clone(),
+                None => one(scenario.clone(), flows, &self.files, candidate, self.measures)?,
+            };
+            all.push((candidate, done));
+        }
+        Ok(all.into_iter().map(|(_, done)| done).collect())
     }
 }
 
@@ -173,43 +213,19 @@ fn alike(candidates: &[Candidate]) -> Vec<Vec<usize>> {
     groups
 }
 
-/// One trial of each of `candidates`, which are alike. What does as another did wherever that one came to is not run again:
-/// it would do the same.
-fn each<'a>(
-    scenario: &Scenario,
-    flows: &[usize],
-    files: &Files,
-    candidates: impl Iterator<Item = &'a Candidate>,
-) -> Result<Vec<Vec<Learned>>, WorldError> {
-    let mut done: Vec<(&Candidate, Vec<bool>, Vec<Learned>)> = Vec::new();
-    for candidate in candidates {
-        let same = done.iter().find(|(other, taken, _)| match (&other.answers, &candidate.answers) {
-            (Answers::Table(_, theirs), Answers::Table(_, ours)) => {
-                taken.iter().zip(theirs.iter().zip(ours)).all(|(taken, (a, b))| !taken || a == b)
-            }
-            _ => false,
-        });
-        let (taken, learned) = match same {
-            Some((_, taken, learned)) => (taken.clone(), learned.clone()),
-            None => one(scenario.clone(), flows, files, candidate)?,
-        };
-        done.push((candidate, taken, learned));
-    }
-    Ok(done.into_iter().map(|(_, _, learned)| learned).collect())
-}
-
-/// One trial, and which actions of the candidate's table anyone has taken in it.
+/// One trial.
 fn one(
     mut scenario: Scenario,
     flows: &[usize],
     files: &Files,
     candidate: &Candidate,
-) -> Result<(Vec<bool>, Vec<Learned>), WorldError> {
+    measures: bool,
+) -> Result<Done, WorldError> {
     for &flow in flows {
         let params = candidate.params.iter().map(|(name, value)| (name.clone(), *value));
         scenario.flows[flow].params.extend(params);
     }
-    scenario.record.packets = true;
+    scenario.record.packets = measures;
     bounded(&mut scenario, flows, files)?;
     let mut sim = Sim::new(&scenario, files, true)?;
     let interface = flows.first().and_then(|&flow| sim.interface(flow));
@@ -252,8 +268,12 @@ fn one(
     let mut out: Vec<Learned> = learners.into_iter().map(|(_, _, out)| out).collect();
     // A scheme that is not learned has no intervals.
     out.resize(flows.len(), Learned::default());
-    measure(&mut sim, &scenario, flows, &mut out);
-    Ok((taken, out))
+    if measures {
+        measure(&mut sim, &scenario, flows, &mut out);
+    } else {
+        out.iter_mut().for_each(|learned| learned.figures = vec![f64::NAN; FIGURES.len()]);
+    }
+    Ok(Done { learners: out, taken })
 }
 
 /// Gives the receivers of `flows` room for no more than [`MOST_BDPS`].

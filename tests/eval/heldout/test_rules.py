@@ -79,13 +79,18 @@ def test_a_law_of_unknown_parameters_is_refused() -> None:
 
 @dataclass(frozen=True)
 class Part:
-    """Scores on some links, of one learner each."""
+    """Scores on some links, of one learner each, and the categories that it came to."""
 
     scores: np.ndarray
+    taken: list[list[bool]]
 
     @property
     def by_trial(self) -> np.ndarray:
         return self.scores
+
+    @property
+    def learners(self) -> np.ndarray:
+        return np.ones(len(self.scores), int)
 
 
 class Problem:
@@ -111,9 +116,10 @@ class Problem:
         loss = (self.weight * off**2).sum(axis=1) + (self.coupling * off[:, 1:] * off[:, :-1]).sum(axis=1)
         return self.level - loss + (self.rough * self.noise[:, range(4), table]).sum(axis=1)
 
-    def run(self, candidates: Sequence[Candidate], seed: int, count: int, first: int = 0) -> list[Part]:
-        self.runs += len(candidates) * count
-        return [Part(self.scores(each)[first : first + count]) for each in candidates]
+    def run_each(self, candidates: Sequence[Candidate], seed: int, trials: Sequence[Sequence[int]]) -> list[Part]:
+        self.runs += sum(map(len, trials))
+        given = zip(candidates, trials, strict=True)
+        return [Part(self.scores(each)[list(at)], [[True] * 4] * len(at)) for each, at in given]
 
     def exhaustive(self) -> float:
         """Returns the score of the best table of climbs that try every action on every link."""
@@ -136,7 +142,7 @@ def test_the_search_finds_nearly_what_one_over_all_actions_and_links_finds() -> 
     for seed in range(20):
         problem = Problem(seed, 32)
         score = rules._Score(cast(Trials, problem), 32)
-        constant = rules._constant(spec, score)
+        constant = rules._constant(config, spec, score)
         table = rules._by_category(config, spec, score, constant)
         assert problem.runs <= 0.5 * 192 * 32, "half of what the default training's search over all ran"
         assert table.score == pytest.approx(problem.scores(table.candidate).mean()), "the score is that of all links"
@@ -145,6 +151,30 @@ def test_the_search_finds_nearly_what_one_over_all_actions_and_links_finds() -> 
     assert exact == 20, "of constants all are tried, and the best is never dropped"
     assert max(lost) <= 0.01
     assert np.mean(lost) <= 0.001
+
+
+def test_a_table_runs_only_where_it_does_otherwise_than_those_before() -> None:
+    class TwoOfFour(Problem):
+        """Flows come to the first two categories only, on odd links to the first alone."""
+
+        def run_each(self, candidates: Sequence[Candidate], seed: int, trials: Sequence[Sequence[int]]) -> list[Part]:
+            self.runs += sum(map(len, trials))
+            return [self.part(each, list(at)) for each, at in zip(candidates, trials, strict=True)]
+
+        def part(self, candidate: Candidate, at: list[int]) -> Part:
+            _, (first, second, *_) = cast(tuple[str, list[int]], candidate.answers)
+            came = [[True, link % 2 == 0, False, False] for link in at]
+            return Part(np.array([100.0 * first + (second if link % 2 == 0 else 0) for link in at]), came)
+
+    problem = TwoOfFour(0, 8)
+    score = rules._Score(cast(Trials, problem), 8)
+    runs = []
+    for table in ([1, 2, 3, 4], [1, 2, 9, 9], [1, 5, 3, 4], [2, 2, 3, 4]):
+        before = problem.runs
+        (value,) = score([Candidate(("zone", [float(each) for each in table]))])
+        assert value == 100 * table[0] + table[1] / 2
+        runs.append(problem.runs - before)
+    assert runs == [8, 0, 4, 8]
 
 
 def test_a_race_finds_the_best_action_on_real_links_with_any_number_of_threads() -> None:
