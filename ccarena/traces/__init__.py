@@ -4,7 +4,7 @@ A trace is a `uint32` array of shape `(opportunities,)`: the milliseconds at whi
 mahimahi's format. `load` reads one by name or path, `generate` draws one from a preset, `describe` gives statistics.
 """
 
-from ccarena.traces.files import available, find, in_folder, load, parse, save
+from ccarena.traces.files import available, find, in_folder, load, parse, save, shared
 from ccarena.traces.presets import all_presets, generate
 from ccarena.traces.stats import TraceStats, describe, rates_mbps
 
@@ -20,4 +20,5 @@ __all__ = [
     "parse",
     "rates_mbps",
     "save",
+    "shared",
 ]

@@ -61,7 +61,7 @@ def trace_start_ms(path: Path, duration_s: float, seed: int, index: int) -> int:
     """
     if seed == 0:
         return 0
-    stamps = traces.load(path)
+    stamps = traces.shared(path)
     period_ms = int(stamps[-1])
     length_ms = min(round(duration_s * 1e3), period_ms)
     twice = np.concatenate((stamps, stamps.astype(np.int64) + period_ms))

@@ -127,3 +127,15 @@ def test_names_are_looked_up_in_order(tmp_path, monkeypatch: pytest.MonkeyPatch)
         files.find("Verizon-LTE-short.up")
     with pytest.raises(TraceError, match='no trace "nothing"'):
         files.find("nothing")
+
+
+def test_a_shared_trace_is_read_again_only_if_its_file_changes(tmp_path) -> None:
+    path = tmp_path / "own.trace"
+    path.write_bytes(b"1\n2\n")
+    first = files.shared(path)
+    assert files.shared(path) is first and not first.flags.writeable
+    path.write_bytes(b"1\n2\n3\n")
+    assert files.shared(path).tolist() == [1, 2, 3]
+    path.unlink()
+    with pytest.raises(TraceError):
+        files.shared(path)

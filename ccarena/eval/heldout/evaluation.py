@@ -128,7 +128,7 @@ class Evaluation:
 
     def of(self, group: str, scheme: str) -> list[dict[str, Any]]:
         """Returns the valid rows of one scheme in one group."""
-        return [row for row in self.valid_rows() if row["group"] == group and row["scheme"] == scheme]
+        return [row for row in self.rows if row["scheme"] == scheme and row["group"] == group and counts(row)]
 
     def valid_rows(self) -> list[dict[str, Any]]:
         """Returns all rows except those of runs with a late emulator, or of a program that failed."""

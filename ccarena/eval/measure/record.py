@@ -382,9 +382,9 @@ class Subject:
 def _of_trace(file: str, state: tuple[int, int], offset_ms: int, duration_s: float) -> Ints:
     """Returns the delivery opportunities of a run over a trace, whose file's `state` tells a change.
 
-    All runs over a link share them, since reading a long trace takes about as long as a run.
+    All runs over a link share them.
     """
-    stamps = traces.load(file).astype(np.int64)
+    stamps = traces.shared(file).astype(np.int64)
     period, end = int(stamps[-1]), round(duration_s * 1e3)
     laps = np.arange((offset_ms + end) // period + 1) * period
     every = (laps[:, None] + stamps[None, :]).ravel() - offset_ms
