@@ -87,7 +87,10 @@ class Evaluation:
             return os.path.join(os.curdir, os.path.relpath(value, path.parent)) if os.path.isabs(value) else value
 
         whole = {**vars(self), "entrants": _each_text(self.entrants, named)}
-        write_atomically(path, json.dumps(plain(whole)) + "\n")
+        # What the runs gave is plain already, and nearly all of the file.
+        made_plain = ("rows", "series", "queue_ns", "actions", "scores")
+        whole = {name: value if name in made_plain else plain(value) for name, value in whole.items()}
+        write_atomically(path, json.dumps(whole) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Evaluation:

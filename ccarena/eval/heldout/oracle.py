@@ -192,10 +192,10 @@ def best_score(
 
 def _trailing_mean(values: Floats, window: int) -> Floats:
     """Returns the mean over the last `window` values, fewer at the start."""
-    total = np.concatenate(([0.0], np.cumsum(values)))
-    end = np.arange(1, values.size + 1)
-    start = np.maximum(end - window, 0)
-    return (total[end] - total[start]) / (end - start)
+    total = np.cumsum(values)
+    window = min(window, values.size)
+    first, others = total[:window], total[window:] - total[: values.size - window]
+    return np.concatenate((first / np.arange(1, window + 1), others / window))
 
 
 def _waiting_ms(accepted: Floats, served: Floats, slot_ms: float) -> Floats:
