@@ -78,10 +78,13 @@ impl Trials {
     }
 
     /// `run(candidates: [(policy | action | (column, actions) | None, params)], seed, trials)` -> list of dicts, one per
-    /// candidate, of its `trials`, rising numbers: `figures: float64[rows, FIGURES]`, `params: [rows]`, `reports: float32[n, report]`, `privileged: float32[n,
-    /// columns]`, `intervals: uint64[rows]`, how many of them each row has, `learners: uint64[trials]`, how many rows
-    /// each trial has, and `taken: [trials]`, for each trial the flags of a table's actions that were taken (empty lists for
-    /// others). The GIL is released meanwhile.
+    /// candidate, of its `trials`, rising numbers. The GIL is released meanwhile.
+    ///
+    /// - `figures: float64[rows, FIGURES]`, `params: [rows]`
+    /// - `reports: float32[n, report]`, `privileged: float32[n, columns]`
+    /// - `intervals: uint64[rows]`: how many of them each row has
+    /// - `learners: uint64[trials]`: how many rows each trial has
+    /// - `taken: [trials]`: flags of a table's actions that were taken in each trial, empty for other candidates
     fn run<'py>(
         &self,
         py: Python<'py>,
