@@ -20,6 +20,7 @@ __all__ = [
     "DRAWS",
     "FETCH",
     "GAINS",
+    "NOT_RISEN",
     "RECORDINGS",
     "WHY",
     "Answer",
@@ -40,6 +41,8 @@ GAINS = "acct-signals"
 """Configuration whose network beats every rule; docs/acct.md has its gain."""
 WHY = "docs/training.md#could-a-simple-rule-do-it"
 """Section that explains why a rule may be enough."""
+NOT_RISEN = "the reward did not rise during training"
+"""Beginning of the fault of a training that did not earn more at its end than at first."""
 DRAWS = 5
 """Least number of seeds per link, or of trainings, for a trustworthy interval."""
 LEAST_GAIN = 0.01
@@ -89,7 +92,7 @@ def of_evaluation(evaluation: Mapping[str, Any]) -> list[Answer]:
         return []
     is_rule = bool(verdict.get("is_rule"))
     faults = [str(fault) for fault in verdict.get("faults") or ()]
-    return [learned(verdict["expectations"], faults, is_rule), simple_rule(verdict.get("gain"), is_rule)]
+    return [learned(verdict["expectations"], faults, is_rule), simple_rule(verdict.get("gain"), is_rule, faults)]
 
 
 def learned(expectations: Sequence[Mapping[str, Any]], faults: Sequence[str], is_rule: bool = False) -> Answer:
@@ -132,10 +135,11 @@ def _counts(held: int, tested: int, expectations: Sequence[Mapping[str, Any]]) -
     return "; ".join(counts) or "the configuration expects nothing"
 
 
-def simple_rule(gain: Mapping[str, Any] | None, is_rule: bool = False) -> Answer:
+def simple_rule(gain: Mapping[str, Any] | None, is_rule: bool = False, faults: Sequence[str] = ()) -> Answer:
     """Returns the answer to *Could a simple rule do it?*
 
     `gain` has the deciding rule `best`, all `rules` and the number of `seeds` per link, as `Gain.as_dict` returns them.
+    If one of the `faults` is `NOT_RISEN`, the gain over the rules was not learned, so no network is shown to be needed.
     """
     if is_rule:
         return Answer(RULE, "yes", "neutral", "Yes: the policy is itself a rule, without a network")
@@ -145,7 +149,12 @@ def simple_rule(gain: Mapping[str, Any] | None, is_rule: bool = False) -> Answer
     if not best:
         missing = "; ".join(f"{rule.get('kind')}: {rule.get('missing')}" for rule in rules)
         return Answer(RULE, "not measured", "neutral", f"Not measured: no rule was found ({missing})")
-    return compared(best, rules, int(gain.get("seeds", DRAWS)), "seeds")
+    answer = compared(best, rules, int(gain.get("seeds", DRAWS)), "seeds")
+    not_risen = [fault for fault in faults if fault.startswith(NOT_RISEN)]
+    if answer.answer == "no" and not_risen:
+        headline = answer.headline.replace("No:", "Undecided:", 1)
+        return Answer(RULE, "undecided", "partly", headline, (f"but {not_risen[0]}",))
+    return answer
 
 
 def compared(best: Mapping[str, Any], rules: Sequence[Mapping[str, Any]], draws: int, of: str) -> Answer:
@@ -153,13 +162,15 @@ def compared(best: Mapping[str, Any], rules: Sequence[Mapping[str, Any]], draws:
     `of` names.
     """
     gain, low, high = (float(best[name]) for name in ("gain", "low", "high"))
-    earned = f"the network earns {said(gain, low, high)}"
+    relative = bool(best.get("relative", True))
+    earned = f"the network earns {said(gain, low, high, relative)}"
     is_best = all(best["score"] >= rule["score"] for rule in rules if _finite(rule.get("score")))
     over = "the best rule" if is_best else "a rule that is worse on the mean, but not surely"
     decided = draws >= DRAWS
-    if decided and low > 0 and gain >= LEAST_GAIN:
+    least, surely_less = (LEAST_GAIN, SURELY_LESS) if relative else (0.0, 0.0)
+    if decided and low > 0 and gain >= least:
         return Answer(RULE, "no", "neutral", f"No: {earned} over {over} ({best['label']})")
-    if decided and (low > 0 or high <= SURELY_LESS):
+    if decided and (low > 0 or high <= surely_less):
         well = "better" if high < 0 else "nearly as well" if low > 0 else "as well"
         return Answer(RULE, "yes", "neutral", f"Yes: {named(best)} does {well} ({best['label']}); {earned}")
     few = "" if decided else f"; {draws} {of if draws > 1 else of.removesuffix('s')}, {DRAWS} decide"
@@ -185,9 +196,12 @@ def named(rule: Mapping[str, Any]) -> str:
     return _RULES.get(str(rule.get("kind")), "a rule")
 
 
-def said(gain: float, low: float, high: float) -> str:
-    """Returns a gain and its interval in words, such as "+7 % [5, 9]"."""
+def said(gain: float, low: float, high: float, relative: bool = True) -> str:
+    """Returns a gain and its interval in words, such as "+7 % [5, 9]"; "+2.7 [2, 3] in score" if it is not relative."""
     differs = not math.isclose(low, high, rel_tol=1e-9, abs_tol=1e-12)
+    if not relative:
+        between = f" [{low:.3g}, {high:.3g}]" if differs else ""
+        return f"{gain:+.3g}{between} in score".replace("-", "−")
     digits = 1 if max(abs(gain), abs(low), abs(high)) < 0.1 else 0
     gain, low, high = (round(100.0 * value, digits) + 0.0 for value in (gain, low, high))
     # Links and seeds of which each gives the same gain have no interval.

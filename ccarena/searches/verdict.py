@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ccarena.eval.heldout.evaluation import Evaluation
-from ccarena.eval.heldout.gain import Gain, gain_of, over_trainings
+from ccarena.eval.heldout.gain import Beside, Gain, gain_of, over_trainings
 from ccarena.eval.heldout.rules import Rule
 from ccarena.eval.leaderboard.figures import SCORE
-from ccarena.policies.answers import said
 from ccarena.scenarios.entrants import Entrant
 from ccarena.searches.candidates import Candidate
 from ccarena.searches.judge import SHOWN, Judge
@@ -96,7 +95,7 @@ def judged(rows: Sequence[Mapping[str, Any]], rules: Sequence[Rule], seeds: int,
     if gain is None or gain.best is None:
         line = "no verdict: every unseen link replaces a recording that is not here"
         return Verdict("nothing found", line, None, rows)
-    state, line = in_words(gain.best.gain, gain.best.low, gain.best.high, gain.best.label, gain.links)
+    state, line = in_words(gain.best, gain.links)
     return Verdict(state, line, gain, rows, rules)
 
 
@@ -123,15 +122,15 @@ def together(verdicts: Sequence[Verdict], plan: Plan) -> Verdict:
     gain = known[0].gain
     assert gain is not None
     best = common.best
-    state, line = in_words(best.gain, best.low, best.high, best.label, gain.links)
+    state, line = in_words(best, gain.links)
     line += f"; {len(known)} of {len(verdicts)} searches"
     return Verdict(state, line, replace(gain, rules=common.rules, parts=common.parts, notes=[]), rows, shared)
 
 
-def in_words(gain: float, low: float, high: float, label: str, links: int) -> tuple[str, str]:
-    """Returns the state and the sentence of a gain over the rule `label`."""
-    state = "better" if low > 0 else "worse" if high < 0 else "no better"
-    return state, f"{state} than {label}: {said(gain, low, high)} on {links} unseen links"
+def in_words(over: Beside, links: int) -> tuple[str, str]:
+    """Returns the state and the sentence of a gain over a rule."""
+    state = "better" if over.low > 0 else "worse" if over.high < 0 else "no better"
+    return state, f"{state} than {over.label}: {over.said} on {links} unseen links"
 
 
 def objective_of(weights: Mapping[str, float]) -> str:

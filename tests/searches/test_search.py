@@ -24,6 +24,7 @@ pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: searche
 import ccarena
 from ccarena.cli import main
 from ccarena.errors import ConfigError
+from ccarena.eval.heldout.gain import Beside
 from ccarena.scenarios.entrants import parse
 from ccarena.searches import links
 from ccarena.searches.plan import Plan, Rung
@@ -250,7 +251,8 @@ def test_the_verdict_is_in_the_words_of_trained_policies() -> None:
         and verdict.sentence.startswith("better than cubic: +16 % [")
         and "6 unseen links" in verdict.sentence
     )
-    assert in_words(0.01, -0.1, 0.1, "cubic", 3)[0] == "no better" and in_words(-0.2, -0.3, -0.1, "c", 3)[0] == "worse"
+    assert in_words(Beside("cubic", "base", gain=0.01, low=-0.1, high=0.1), 3)[0] == "no better"
+    assert in_words(Beside("cubic", "base", gain=-0.2, low=-0.3, high=-0.1), 3)[0] == "worse"
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from ccarena.eval.heldout.gain import Gain, gain_of
 from ccarena.eval.heldout.links import TRACES
 from ccarena.eval.measure.figure_text import show
 from ccarena.eval.measure.table import FIGURES
-from ccarena.policies.answers import RECORDINGS, Answer, learned, of_several, simple_rule
+from ccarena.policies.answers import NOT_RISEN, RECORDINGS, Answer, learned, of_several, simple_rule
 
 __all__ = ["Expectation", "State", "Verdict", "check_figures", "judge", "together"]
 
@@ -90,7 +90,7 @@ class Verdict:
         """Returns the answer to *Could a simple rule do it?*"""
         if self.several:
             return of_several({label: each.simple_rule for label, each in self.several.items()})
-        return simple_rule(None if self.gain is None else self.gain.as_dict(), self.is_rule)
+        return simple_rule(None if self.gain is None else self.gain.as_dict(), self.is_rule, self.faults)
 
     @property
     def answers(self) -> tuple[Answer, Answer]:
@@ -369,7 +369,7 @@ def _training_faults(training: Sequence[Row], result: Evaluation) -> list[str]:
         faults.append(f"the policy's entropy collapsed to {entropy:.3f} nats (uniform: {math.log(count):.2f})")
     before, after = (_median([row["reward_mean"] for row in part]) for part in (first, last))
     if after <= before and "score" not in training[0]:
-        faults.append(f"the reward did not rise during training: {before:.2f} at first, {after:.2f} at the end")
+        faults.append(f"{NOT_RISEN}: {before:.2f} at first, {after:.2f} at the end")
     return faults
 
 

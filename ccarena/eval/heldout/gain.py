@@ -1,8 +1,9 @@
 """Gain of a policy over the best rules without learning, on links that neither has seen.
 
 The score is the configuration's `objective` over a whole run. The gain over a rule is the mean difference of scores
-over links and seeds, as a share of the rule's mean score. If the objective is a logarithm, it is a relative change. Its
-interval (95 %) is a bootstrap over links, and over seeds within each link.
+over links and seeds, as a share of the rule's mean score. If the objective is a logarithm, it is a relative change. If
+the rule's score is not surely positive, a share of it says nothing, and the gain is the difference itself. Its interval
+(95 %) is a bootstrap over links, and over seeds within each link.
 
 The policy is compared with the rule that does best on the tested links. It has to beat every other rule as surely,
 since a rule with a slightly lower mean can have a wider interval.
@@ -18,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +48,7 @@ class Beside:
     score: float = math.nan
     """Mean score on the tested links."""
     gain: float = math.nan
-    """Gain of the policy over the rule; 0.07 is 7 %."""
+    """Gain of the policy over the rule; 0.07 is 7 %, unless it is not `relative`."""
     low: float = math.nan
     high: float = math.nan
     """Ends of the gain's interval."""
@@ -57,11 +58,13 @@ class Beside:
     """Reason if there is no such rule."""
     numbers: int = 0
     """Number of actions that the rule consists of; 0 if it has others than actions, too."""
+    relative: bool = True
+    """Whether the gain is a share of the rule's score; else it is the difference of the scores."""
 
     @property
     def said(self) -> str:
         """Returns the gain and its interval in words."""
-        return said(self.gain, self.low, self.high) if math.isfinite(self.gain) else self.missing
+        return said(self.gain, self.low, self.high, self.relative) if math.isfinite(self.gain) else self.missing
 
 
 @dataclass(frozen=True)
@@ -77,11 +80,23 @@ class Part:
     """Ratio of the policy's mean throughput to the rule's."""
     signal_delay_p95: float
     """Ratio of the policy's mean signal delay to the rule's."""
+    relative: bool = True
+    """Whether the gain is a share of the rule's score, as `Beside.relative`."""
 
     @property
     def said(self) -> str:
         """Returns the gain and its interval in words."""
-        return said(self.gain, self.low, self.high)
+        return said(self.gain, self.low, self.high, self.relative)
+
+
+class Estimate(NamedTuple):
+    """Gain and its interval."""
+
+    gain: float
+    low: float
+    high: float
+    relative: bool
+    """Whether the gain is a share of the rule's score."""
 
 
 @dataclass(frozen=True)
@@ -173,9 +188,9 @@ def over_trainings(result: Evaluation) -> list[Trainings]:
             if not rule.found or any(rule.label not in each for each in scores):
                 continue
             theirs = [each[rule.label] for each in scores]
-            gain, low, high = _interval(ours, theirs, logarithmic)
+            estimate = _interval(ours, theirs, logarithmic)
             score = float(np.mean([_table(each).mean() for each in theirs]))
-            found.append(Beside(rule.label, rule.kind, rule.score, score, gain, low, high, numbers=rule.numbers))
+            found.append(Beside(rule.label, rule.kind, rule.score, score, numbers=rule.numbers, **estimate._asdict()))
         best = _deciding(found)
         if best is not None:
             parts = _parts(ours, [each[best.label] for each in scores], logarithmic)
@@ -192,9 +207,9 @@ def _parts(ours: Sequence[Rows], theirs: Sequence[Rows], logarithmic: bool) -> l
             [{link: rows for link, rows in each.items() if rows[0]["link_set"] == name} for each in side]
             for side in (ours, theirs)
         )
-        gain, low, high = _interval(mine, its, logarithmic)
+        estimate = _interval(mine, its, logarithmic)
         throughput, delay = (_ratio(mine, its, figure) for figure in ("throughput_mbps", "signal_delay_to_end_p95_ms"))
-        out.append(Part(name, len(mine[0]), gain, low, high, throughput, delay))
+        out.append(Part(name, len(mine[0]), *estimate[:3], throughput, delay, estimate.relative))
     return out
 
 
@@ -212,8 +227,8 @@ def _scores(result: Evaluation, policy: str) -> dict[str, Rows]:
     return scores
 
 
-def _interval(ours: Sequence[Rows], theirs: Sequence[Rows], logarithmic: bool) -> tuple[float, float, float]:
-    """Returns (gain, low, high) of one training or of several together."""
+def _interval(ours: Sequence[Rows], theirs: Sequence[Rows], logarithmic: bool) -> Estimate:
+    """Returns the gain of one training or of several together."""
     if len(ours) > 1:
         mine, its = (np.stack([_table(each) for each in side]) for side in (ours, theirs))
         return _bootstrap_trainings(mine, its, logarithmic)
@@ -230,22 +245,19 @@ def _table(rows: Rows) -> Floats:
     return np.stack([np.resize([row["score"] for row in each], most) for each in rows.values()])
 
 
-def _bootstrap_trainings(ours: Floats, theirs: Floats, logarithmic: bool) -> tuple[float, float, float]:
-    """Returns (gain, low, high) from scores `[trainings, links, seeds]`, drawing each of the three anew."""
+def _bootstrap_trainings(ours: Floats, theirs: Floats, logarithmic: bool) -> Estimate:
+    """Returns the gain from scores `[trainings, links, seeds]`, drawing each of the three anew."""
     rng = np.random.Generator(np.random.PCG64(0))
     trainings, links, seeds = ours.shape
     drawn = np.empty((2, RESAMPLES))
     for at in range(RESAMPLES):
         chosen = np.ix_(*(rng.integers(0, count, count) for count in (trainings, links, seeds)))
         drawn[:, at] = ours[chosen].mean(), theirs[chosen].mean()
-    low, high = np.quantile(_gain(drawn[0], drawn[1], logarithmic), [0.025, 0.975])
-    return float(_gain(ours.mean(), theirs.mean(), logarithmic)), float(low), float(high)
+    return _estimate(float(ours.mean()), float(theirs.mean()), drawn[0], drawn[1], logarithmic)
 
 
-def bootstrap(
-    ours: Sequence[Floats], theirs: Sequence[Floats], logarithmic: bool, seed: int = 0
-) -> tuple[float, float, float]:
-    """Returns (gain, low, high) from scores per link, `[seeds]` each, of the same links and seeds in the same order."""
+def bootstrap(ours: Sequence[Floats], theirs: Sequence[Floats], logarithmic: bool, seed: int = 0) -> Estimate:
+    """Returns the gain from scores per link, `[seeds]` each, of the same links and seeds in the same order."""
     rng = np.random.Generator(np.random.PCG64(seed))
     most = max(len(scores) for scores in ours)
     links = rng.integers(0, len(ours), (RESAMPLES, len(ours)))
@@ -254,16 +266,19 @@ def bootstrap(
     padded = [np.stack([np.resize(scores, most) for scores in each]) for each in (ours, theirs)]
     # A link of fewer seeds repeats them: its mean is over as many draws as another's.
     drawn = [each[links[:, :, None], repeats].mean(axis=(1, 2)) for each in padded]
-    gains = _gain(drawn[0], drawn[1], logarithmic)
-    means = [np.array([np.mean([scores.mean() for scores in each])]) for each in (ours, theirs)]
-    low, high = np.quantile(gains, [0.025, 0.975])
-    return float(_gain(means[0], means[1], logarithmic)[0]), float(low), float(high)
+    means = [float(np.mean([scores.mean() for scores in each])) for each in (ours, theirs)]
+    return _estimate(means[0], means[1], drawn[0], drawn[1], logarithmic)
 
 
-def _gain(ours: Floats, theirs: Floats, logarithmic: bool) -> Floats:
-    if logarithmic:
-        return np.expm1(ours - theirs)
-    return (ours - theirs) / np.maximum(np.abs(theirs), 1e-12)
+def _estimate(ours: float, theirs: float, drawn: Floats, theirs_drawn: Floats, logarithmic: bool) -> Estimate:
+    """Returns the gain of the mean score `ours` over `theirs`, with its interval from drawn means of both."""
+    relative = logarithmic or bool(np.quantile(theirs_drawn, 0.025) > 0)
+    a, b = np.append(drawn, ours), np.append(theirs_drawn, theirs)
+    gains = np.expm1(a - b) if logarithmic else a - b
+    if relative and not logarithmic:
+        gains = gains / np.maximum(np.abs(b), 1e-12)
+    low, high = np.quantile(gains[:-1], [0.025, 0.975])
+    return Estimate(float(gains[-1]), float(low), float(high), relative)
 
 
 def gain_of(result: Evaluation) -> Gain | None:
@@ -285,9 +300,9 @@ def gain_of(result: Evaluation) -> Gain | None:
             beside.append(Beside(rule.label, rule.kind, rule.score, missing=missing))
             continue
         theirs = scores[rule.label]
-        gain, low, high = _interval([ours], [theirs], logarithmic)
+        estimate = _interval([ours], [theirs], logarithmic)
         about = {"trained": rule.score, "numbers": rule.numbers, **_means(theirs)}
-        beside.append(Beside(rule.label, rule.kind, gain=gain, low=low, high=high, **about))
+        beside.append(Beside(rule.label, rule.kind, **estimate._asdict(), **about))
     policy = Beside(result.policy, "policy", gain=0.0, low=0.0, high=0.0, **_means(ours))
     best = _deciding(beside)
     parts = [] if best is None else _parts([ours], [scores[best.label]], logarithmic)

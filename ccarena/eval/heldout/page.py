@@ -191,7 +191,8 @@ def _gain(gain: Gain) -> Section:
     lead = (
         "The best ways to run the scheme without learning, each found by search on training links alone, and the "
         f"policy, on the links of this test ({gain.links} links, {gain.seeds} seeds). The gain is that of the "
-        f"configuration's objective ({gain.objective}), with a bootstrap interval over links and seeds."
+        f"configuration's objective ({gain.objective}), in percent if the rule's score is surely positive, with a "
+        "bootstrap interval over links and seeds."
     )
     tables = [Table(head, rows, words=1)]
     if gain.best is not None and gain.parts:

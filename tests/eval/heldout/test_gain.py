@@ -95,6 +95,38 @@ def test_could_a_simple_rule_do_it(gain: float, noise: float, seeds: int, answer
     assert found.state == ("partly" if answer == "undecided" else "neutral"), "never red"
 
 
+@pytest.mark.parametrize(
+    ("gain", "answer", "says"),
+    [
+        (3.0, "no", r"No: the network earns \+[23][.\d]* \[[\d.]+, [\d.]+\] in score over the best rule \(by zone\)$"),
+        (-3.0, "yes", r"Yes: .* does better \(by zone\); the network earns −[23][.\d]* \[−.*, −.*\] in score$"),
+    ],
+)
+def test_a_gain_over_a_score_that_may_be_negative_is_no_percentage(gain: float, answer: str, says: str) -> None:
+    result = evaluation(gain=gain)
+    for row in result.scores:
+        row["score"] -= 14.1
+    found = judge(result)
+    assert found.gain is not None and found.gain.best is not None and not found.gain.best.relative
+    assert found.gain.best.gain == pytest.approx(gain, abs=0.1)
+    assert found.simple_rule.answer == answer and re.match(says, found.simple_rule.sentence), found.simple_rule.sentence
+    stored = json.loads(json.dumps(plain({"verdict": found.as_dict()})))
+    assert tuple(of_evaluation(stored)) == found.answers
+
+
+def test_a_policy_whose_reward_did_not_rise_shows_no_need_of_a_network() -> None:
+    falling = [{"reward_mean": 0.9 - 0.01 * at, "entropy": 1.0} for at in range(20)]
+    result = evaluation(gain=3.0)
+    result.rows = [{"group": "steps", "link_set": "steps", "link": "0", "scheme": "mine", "seed": 1}]
+    verdict = judge(result, falling)
+    answer = verdict.simple_rule
+    assert answer.answer == "undecided" and answer.headline.startswith("Undecided: the network earns +")
+    assert answer.details == ("but the reward did not rise during training: 0.90 at first, 0.72 at the end",)
+    assert judge(result, falling[::-1]).simple_rule.answer == "no"
+    stored = json.loads(json.dumps(plain({"verdict": verdict.as_dict()})))
+    assert tuple(of_evaluation(stored)) == verdict.answers
+
+
 def test_the_rules_stand_beside_the_policy() -> None:
     verdict = judge(evaluation(gain=0.0))
     assert verdict.gain is not None and not verdict.gain.better
@@ -151,14 +183,14 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
         links = rng.normal(20, 2, 12)
         theirs = [link + rng.normal(0, 1, 5) for link in links]
         ours = [each * 1.05 + rng.normal(0, 1, 5) for each in theirs]
-        _, low, high = bootstrap(ours, theirs, logarithmic=False, seed=trial)
+        _, low, high, _ = bootstrap(ours, theirs, logarithmic=False, seed=trial)
         covered += low <= 0.05 <= high
     assert 50 <= covered <= 60
 
 
 def test_differences_of_logarithms_are_relative_changes() -> None:
     theirs = [np.zeros(3), np.ones(2)]
-    gain, low, high = bootstrap([each + np.log(1.07) for each in theirs], theirs, logarithmic=True)
+    gain, low, high, _ = bootstrap([each + np.log(1.07) for each in theirs], theirs, logarithmic=True)
     assert (gain, low, high) == pytest.approx((0.07, 0.07, 0.07))
 
 
