@@ -1,5 +1,7 @@
 /* Runs a scheme and a policy of ccarena on a toy link (link.h), the policy also as an operator runs it:
- * host [POLICY.safetensors] */
+ * host [POLICY.safetensors]
+ *
+ * cc host.c $(pkg-config --cflags --libs ccarena) -o host, or as docs/library.md says for a checkout. */
 #include <stdio.h>
 #include <stdlib.h>
 

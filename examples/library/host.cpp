@@ -1,4 +1,7 @@
-// Runs a scheme and a policy of ccarena on a toy link, from C++: a flow that frees itself, and codes as exceptions. host [POLICY.safetensors]
+// Runs a scheme and a policy of ccarena on a toy link, from C++: a flow that frees itself, and codes as exceptions.
+// host [POLICY.safetensors]
+//
+// c++ -std=c++17 host.cpp $(pkg-config --cflags --libs ccarena) -o host, or as docs/library.md says for a checkout.
 #include <fstream>
 #include <iostream>
 #include <iterator>

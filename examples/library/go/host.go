@@ -1,6 +1,7 @@
 // Runs a scheme and a policy of ccarena on a toy link from Go: host [POLICY.safetensors]
 //
-// Build it with CGO_CFLAGS="-I FOLDER_OF_HEADERS -I .." and CGO_LDFLAGS="-L FOLDER_OF_LIBRARY -lccarena".
+// Build it in this folder with CGO_CFLAGS="-I FOLDER_OF_HEADERS -I $(realpath ..)" and
+// CGO_LDFLAGS="-L FOLDER_OF_LIBRARY -lccarena". Folders are absolute paths.
 package main
 
 /*
