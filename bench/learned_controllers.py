@@ -237,7 +237,7 @@ def tables(who: Mapping[str, Entrant], missing: Sequence[str], kept: Kept) -> st
         parts += [f"### {case.title}", f"{runs:,} runs; intervals are over {links} {unit}.", "\n".join(lines)]
     if missing:
         parts.append(f"Not imported: {', '.join(missing)}.")
-    parts.append(f"ccarena {version()}.")
+    parts.append(f"ccarena {version()}; the commit follows the plus sign.")
     return "\n\n".join(parts) + "\n"
 
 

@@ -82,7 +82,11 @@ def add_parser(subparsers: Any, **kwargs: Any) -> None:
         help="sim: the simulator; kernel, quic: suites with a section of that name, on Linux TCP or over QUIC on "
         "emulated links, in real time and one run after the other; BPF needs root (sim)",
     )
-    parser.add_argument("--quick", action="store_true", help="fewer seeds and shorter sweeps; the results say so")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="fewer seeds, and in some suites shorter runs or sweeps, so that states may differ; the results say so",
+    )
     parser.add_argument(
         "--seeds", type=int, metavar="N", help="repetitions per cell (the suite's own, and more for undecided claims)"
     )
@@ -373,4 +377,7 @@ def _list(as_json: bool) -> int:
         print(json.dumps([dict(zip(head, row, strict=True)) for row in rows], indent=1))
     else:
         print_table("suites", head, rows, left=3)
+        digests = {"computed": runs.software(computed=True)}
+        digests |= {entry.title: runs.software(backend=name) for name, entry in BACKENDS.items()}
+        print(f"\nThis code: {', '.join(f'{title} {digest}' for title, digest in digests.items())}")
     return 0

@@ -16,8 +16,10 @@ from ccarena.eval.reproduce.values import Measured, Row
 from ccarena.pages import Axis, Chart, Even, Figure, charts
 from ccarena.pages.charts import Interval, Style, Trace
 
-__all__ = ["beside_the_paper", "figures"]
+__all__ = ["PAPER", "beside_the_paper", "figures"]
 
+PAPER = "paper"
+"""Name of the paper's points in a plot, in brackets after that of a series."""
 STATES = {
     "holds": Style("var(--blue)", symbol="circle"),
     "differs": Style("var(--orange)", symbol="diamond"),
@@ -145,7 +147,7 @@ def _series(loaded: Loaded, spec: Spec, value: Measured, rows: Sequence[Row], ch
         if said:
             xs = [x if spec.kind == "bars" else _number(x) for x, _ in said]
             open_mark = Style(look.colour if spec.kind != "bars" else charts.INK, symbol="circle-open")
-            name = f"{by} (paper)" if by else "paper"
+            name = f"{by} ({PAPER})" if by else PAPER
             paper.append(charts.marks(name, xs, [y for _, y in said], open_mark, size=12))
     return [*traces, *paper]
 

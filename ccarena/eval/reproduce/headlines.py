@@ -34,6 +34,8 @@ class Headline(BaseModel):
     paper: str
     claims: dict[str, list[str]]
     """Suite -> beginnings of claims as they stand in its file."""
+    here: list[str]
+    """Quantity that the values of each of these claims are, in their order."""
     why: str
 
 
@@ -50,6 +52,8 @@ def headlines() -> Mapping[str, Sequence[Headline]]:
         raise ConfigError(f"{file}: {error}") from None
     for paper, entries in found.items():
         for entry in entries:
+            if len(entry.here) != sum(map(len, entry.claims.values())):
+                raise ConfigError(f"{FILE}: {paper}: {entry.says!r}: expected one entry of `here` for each claim")
             for name, starts in entry.claims.items():
                 for start in starts:
                     if not any(_texts(name, backend, start) for backend in BACKENDS):
@@ -81,7 +85,9 @@ def table(paper: str, digests: Sequence[Digest]) -> list[str]:
     for entry in entries:
         found = {backend: _claims(entry, backend, by_place) for backend in BACKENDS}
         verdicts = [_verdict([claim for claims in groups for claim in claims]) for groups in found.values()]
-        cells = [entry.says, entry.paper, "; ".join(map(_here, found[SIM])), *verdicts, entry.why]
+        # Simulated suites have all claims of a headline but those of real time, which stand last.
+        here = "; ".join(f"{what}: {_here(claims)}" for what, claims in zip(entry.here, found[SIM], strict=False))
+        cells = [entry.says, entry.paper, here, *verdicts, entry.why]
         lines.append(f"| {' | '.join(map(cell, cells))} |")
     return lines
 
@@ -97,15 +103,32 @@ def _claims(entry: Headline, backend: str, digests: Mapping[tuple[str, str], Dig
 
 
 def _here(claims: Sequence[Mapping[str, Any]]) -> str:
-    """Returns what was measured for one claim and its variants: few numbers, or the least and the largest."""
-    parts = []
-    for values in zip(*(claim["values"] for claim in claims), strict=False):
-        numbers = [math.inf if x is None else x for each in values for x in each]
-        few = numbers if len(numbers) <= SHOWN else [min(numbers), max(numbers)]
-        shown = ["never" if math.isinf(x) else f"{round(x, 2):g}" for x in few]
-        parts.append((", " if len(numbers) <= SHOWN else " to ").join(dict.fromkeys(shown)))
+    """Returns what was measured for a claim and its variants: few numbers of each, or the least and the largest."""
+    parts = [
+        [[math.inf if x is None else x for x in numbers] for numbers in of_claims]
+        for of_claims in zip(*(claim["values"] for claim in claims), strict=False)
+    ]
     unit = _UNIT.search(claims[0]["measured"])
-    return " and ".join(parts) + (f" {unit[1]}" if unit and not parts[-1].endswith("never") else "")
+    if all(sum(map(len, part)) <= SHOWN for part in parts):
+        shown = "; ".join(" and ".join(map(_listed, of_claim)) for of_claim in zip(*parts, strict=True))
+        counted = ""
+    else:
+        spans = ([x for numbers in part for x in numbers] for part in parts)
+        shown = " and ".join(_listed(span) if len(span) <= SHOWN else _span(span) for span in spans)
+        counted = f" ({len(claims)} claims)" if len(claims) > 1 else ""
+    return shown + (f" {unit[1]}" if unit and not shown.endswith("never") else "") + counted
+
+
+def _listed(numbers: Sequence[float]) -> str:
+    return ", ".join(dict.fromkeys(map(_number, numbers)))
+
+
+def _span(numbers: Sequence[float]) -> str:
+    return " to ".join(dict.fromkeys(map(_number, (min(numbers), max(numbers)))))
+
+
+def _number(x: float) -> str:
+    return "never" if math.isinf(x) else f"{round(x, 2):g}"
 
 
 def _verdict(claims: Sequence[Mapping[str, Any]]) -> str:

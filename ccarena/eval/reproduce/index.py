@@ -70,7 +70,7 @@ def write_index(out: Path, results: Sequence[Result]) -> Path:
         for result in of_paper:
             digest, counts = result.digest, counted[result.folder]
             of_suite = (result.folder / PAGE).relative_to(out).as_posix()
-            first = Cell(name_of(digest), link=of_suite, note="quick: few seeds" if digest["quick"] else "")
+            first = Cell(name_of(digest), link=of_suite, note="quick" if digest["quick"] else "")
             # What the states of zero claims are is no finding.
             cells = [Cell(str(counts[s]), state_of(s) if counts[s] else "plain") for s in states]
             rows.append([first, *([Cell(result.policies)] if several else []), Cell(digest["title"]), *cells])

@@ -8,7 +8,7 @@ from typing import Any
 
 from ccarena.eval.reproduce.again import LEAD, again
 from ccarena.eval.reproduce.checks import STATES, Judged
-from ccarena.eval.reproduce.figures import beside_the_paper, figures
+from ccarena.eval.reproduce.figures import PAPER, beside_the_paper, figures
 from ccarena.eval.reproduce.runs import Run
 from ccarena.eval.reproduce.suite import Loaded
 from ccarena.eval.reproduce.tables import (
@@ -22,7 +22,7 @@ from ccarena.eval.reproduce.tables import (
     technical,
 )
 from ccarena.eval.reproduce.values import Row
-from ccarena.pages import Block, Callout, Cell, Items, Page, Section, Table, write
+from ccarena.pages import Block, Callout, Cell, Figure, Items, Page, Section, Table, write
 from ccarena.pages.states import state_of, worst
 from ccarena.runs.run_folder import read_commands
 from ccarena.scenarios.backends import BACKENDS
@@ -57,15 +57,19 @@ def write_page(
         f"Claim{'s' if len(names) > 1 else ''} {', '.join(numbers[name] for name in names)}: {text}"
         for text, names in remarks(claims).items()
     ]
-    lead = "What the paper says, what was measured, and whether they agree; in brackets 95 % intervals over seeds."
+    lead = "What the paper says, what was measured, and whether they agree. "
+    lead += (
+        "In brackets 95 % intervals over seeds, of values that have one: ratios of several values have none."
+        if any("[" in c["measured"] for c in claims)
+        else "No value has an interval: each is computed from several, or the seeds give the same."
+    )
     blocks: list[Block] = [Table(("", *HEAD), table, words=len(HEAD) + 1), *([Items(notes)] if notes else [])]
     sections = [Section("Claims", lead, blocks)]
     if (ratios := beside_the_paper(loaded, judged)) is not None:
         lead = "Every number that the paper gives, and what was measured in multiples of it: at 1 they are equal."
         sections.append(Section("Beside the paper", lead, [ratios]))
     if drawn := figures(loaded, rows):
-        lead = "As the paper draws them. Open circles are the paper's points, thin bars 95 % intervals, dots targets."
-        sections.append(Section("Figures", lead, drawn))
+        sections.append(Section("Figures", _of_figures(drawn), drawn))
     if (runs := again(expanded, rows)) is not None:
         sections.append(Section("Run it here", LEAD, [runs]))
     if digest["conditions"]:
@@ -88,6 +92,20 @@ def write_page(
     )
     write(folder / PAGE, page)
     return folder / PAGE
+
+
+def _of_figures(drawn: Sequence[Figure]) -> str:
+    """Returns the lead of the figures: what marks mean that are in them."""
+    charts = [chart for figure in drawn for chart in figure.charts]
+    traces = [trace for chart in charts for trace in chart.traces]
+    names = [trace["name"] for trace in traces]
+    marks = {
+        "open circles: the paper's points": any(n == PAPER or n.endswith(f"({PAPER})") for n in names),
+        "thin bars: 95 % intervals": any("error_y" in trace for trace in traces),
+        "dotted lines: targets": any(chart.levels for chart in charts),
+    }
+    shown = [text for text, there in marks.items() if there]
+    return "As the paper draws them." + (f" {'; '.join(shown).capitalize()}." if shown else "")
 
 
 def _findings(digest: Mapping[str, Any]) -> list[Block]:

@@ -29,7 +29,11 @@ def test_a_whole_text_is_no_beginning_of_another() -> None:
 
 def test_a_row_says_what_was_measured_and_how_many_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = Headline(
-        says="A", paper="5 s", claims={"hercules/arrival": ["Two that"], "hercules/loss": ["The same"]}, why="B"
+        says="A",
+        paper="5 s",
+        claims={"hercules/arrival": ["Two that"], "hercules/loss": ["The same"]},
+        here=["time", "ratio"],
+        why="B",
     )
     monkeypatch.setattr(headlines, "headlines", lambda: {"hercules": [entry]})
     loss = [claim.text for claim in suite.load("hercules/loss").claims if claim.model.claim.startswith("The same")]
@@ -47,21 +51,27 @@ def test_a_row_says_what_was_measured_and_how_many_hold(monkeypatch: pytest.Monk
 
     held = {"state": "holds", "values": [[1.5]]}
     assert row({"state": "differs", "values": [[2.0]]}, [held]) == (
-        "| A | 5 s | 2 s; 1.5 | **1 of 2 hold** |  |  | B |"
+        "| A | 5 s | time: 2 s; ratio: 1.5 | **1 of 2 hold** |  |  | B |"
     )
     many = [{**held, "values": [[float(n)]]} for n in (3, 1, 2, 9)]
     cubic = {"discriminates": False}
     both = row({**held, **cubic, "more": True}, [{**one, **cubic} for one in many])
-    assert both == "| A | 5 s | 1.5 s; 3, 1, 2, 9 | **holds, with CUBIC too, and more** |  |  | B |"
+    assert both == "| A | 5 s | time: 1.5 s; ratio: 3; 1; 2; 9 | **holds, with CUBIC too, and more** |  |  | B |"
+    assert "ratio: 1, 3; 2 |" in row(held, [{**held, "values": [[1.0, 3.0]]}, {**held, "values": [[2.0]]}])
+    spread = row(held, [{**held, "values": [[float(n), n + 0.5, n]]} for n in (3, 1, 2)])
+    assert "ratio: 1 to 3.5 (3 claims) |" in spread, "`;` would show as many claims as hold or do not"
     never = row({"state": "does not hold", "values": [[None]], "measured": "never s"}, [])
-    assert never == "| A | 5 s | never | **does not hold** |  |  | B |"
+    assert never == "| A | 5 s | time: never | **does not hold** |  |  | B |"
 
 
 def test_a_headline_of_a_claim_that_no_suite_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     headlines.headlines.cache_clear()
-    wrong = {"wcc": [{"says": "a", "paper": "b", "claims": {"wcc/ack": ["NewRenno"]}, "why": "c"}]}
+    wrong = {"wcc": [{"says": "a", "paper": "b", "claims": {"wcc/ack": ["NewRenno"]}, "here": ["d"], "why": "c"}]}
     monkeypatch.setattr(headlines, "parse_yaml", lambda *_: wrong)
     with pytest.raises(ConfigError, match=r"headlines.yaml: wcc: wcc/ack has no claim 'NewRenno'"):
+        headlines.headlines()
+    wrong["wcc"][0]["here"] = []
+    with pytest.raises(ConfigError, match="'a': expected one entry of `here` for each claim"):
         headlines.headlines()
     wrong["wcc"][0]["becaus"] = "d"
     with pytest.raises(ConfigError, match="becaus"):

@@ -12,7 +12,7 @@ import pytest
 from ccarena import cli
 from ccarena.core.measurements import Source
 from ccarena.errors import ConfigError
-from ccarena.eval.reproduce import checks, figures, pages, runs, suite, tables
+from ccarena.eval.reproduce import checks, figures, page, pages, runs, suite, tables
 from ccarena.pages import Figure
 
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: suites not run (run make)")
@@ -40,6 +40,8 @@ def test_figures_show_what_was_measured(write: Write) -> None:
     assert chart.traces[0]["x"] == ["8", "16"]
     assert chart.traces[0]["y"][1] == pytest.approx(16, rel=0.4)
     assert [len(chart.traces) for chart in lines.charts] == [2, 2] and lines.charts[0].traces[0]["x"] == ["w1", "w2"]
+    assert page._of_figures([bars]) == "As the paper draws them. Dotted lines: targets."
+    assert page._of_figures([over_time]) == "As the paper draws them.", "no mark is explained that is not there"
     assert [[trace["name"] for trace in chart.traces] for chart in over_time.charts] == [["capacity", "w1", "w2"]] * 2
     assert max(over_time.charts[1].traces[0]["y"]) == 16
 
@@ -48,6 +50,7 @@ def test_the_papers_points_stand_beside_ours() -> None:
     loaded = suite.load("wcc/buffer")
     rows = [runs.perform(run) for run in runs.expand(loaded, quick=True)]
     drawn, _ = figures.figures(loaded, rows)
+    assert "Open circles: the paper's points" in page._of_figures([drawn])
     paper = [trace for chart in drawn.charts for trace in chart.traces if trace["name"] == "paper"]
     assert paper and set(paper[0]["y"]) == {1.925, 1.52}  # of the quick sweep
     judged = [checks.judge(claim, rows) for claim in loaded.claims]
@@ -62,6 +65,7 @@ def test_the_page_holds_every_claim(write: Write, tmp_path: Path) -> None:
     )
     assert cli.main(["reproduce", str(one), "--out", str(out), "--jobs", "1"]) == 0
     shown = (out / "own" / "mine" / "page.html").read_text("utf-8")
+    assert "In brackets 95 % intervals over seeds, of values that have one" in shown
     assert "The link is busy at 8 Mbit/s" in shown and "Slow start fills it late." in shown
     names = ["own/mine", "own/other"]
     path = tmp_path / "docs" / "all.md"
@@ -166,8 +170,21 @@ def test_the_summary_counts_claims_apart_on_which_conditions_were_chosen() -> No
         for suite, given in states.items()
     ]
     text = pages.summary(digests, [])
-    assert "1 of their 2 claims hold, and 2 of the 3 claims of the other suites." in text
+    chosen = "1 of the 2 claims there that the paper measured hold"
+    assert f"{chosen}, and 2 of the 3 claims of the other suites." in text
     assert text.count("leaves open") == 1, "of WCC alone"
+    assert f"{chosen}." in pages.summary(digests[:1], []), "there are no other suites"
+
+
+def test_rows_of_suites_count_as_the_totals_do() -> None:
+    about = {"title": "T", "paper": "P", "quick": False, "software": "1", "discriminate": True}
+    claim = {"claim": "A", "state": "holds", "values": []}
+    claims = [{**claim, "discriminates": False}, claim, {**claim, "state": "differs"}]
+    claims += [{**claim, "aside": True, "discriminates": False}, {**claim, "aside": True, "state": "differs"}]
+    text = pages.summary([{"suite": "wcc/ack", "claims": claims, **about}], [])
+    assert "2 of the 3 claims there that the paper measured hold." in text and "| holds | 2 | 1 |" in text
+    assert "| holds with CUBIC, too | not measured in the paper |" in text
+    assert "| wcc/ack | T | P | 2 | 1 | 0 | 0 | 1 | 1 of 2 hold |" in text
 
 
 def test_the_summary_says_which_suites_took_how_much_time() -> None:
