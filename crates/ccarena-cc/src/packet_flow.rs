@@ -70,9 +70,9 @@ struct News {
 enum Handshake {
     /// Nothing has been acknowledged.
     Begun,
-    /// The first acknowledgement has come; what left before it was a first flight.
+    /// The first acknowledgement has come. Packets that left before it were the first flight.
     Answered(Time),
-    /// What leaves from here on is none of it.
+    /// Packets that leave from here on are none of its.
     Over(Time),
 }
 
