@@ -14,6 +14,8 @@ from ccarena.core.measurements import FILE, GROUPS, Entry, Source, Target, load
 from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError, did_you_mean
 
 PAGE = Path("docs", "measurements.md")
+README = Path("README.md")
+"""Page whose figures have the marks of this one: it stands alone, and explains them."""
 HEAD = """# Measurements
 
 <!-- Generated from docs/measurements.json by `make measurements`; do not edit. -->
@@ -23,8 +25,10 @@ the figures: `make bench` (as root with the emulator and the kernel bridge), `ma
 `ccarena eval --record` and `ccarena reproduce --write-docs`.
 
 - **[N]** refers to [command, version, date and machine](#where-the-figures-come-from) at the end of the page.
+  The commit follows the version, after a plus sign.
 - **Target** is the project's own goal; a figure in bold misses it.
-- **Ratio** compares two figures of the same run. Absolute speeds depend on the machine.
+- **Ratio** compares two figures of the same run: of rates more is better, of costs and times less. Absolute speeds
+  depend on the machine.
 - **†** marks figures whose code has changed since. When `make measurements` wrote this page, files that they measure
   (`FOLDERS` of `bench/stale.py`) differed from the recorded commit.
 - **‡** marks figures of which that is unknown. Their commit is not in the clone, or they were measured with
@@ -39,7 +43,7 @@ def main() -> int:
         entries = load(FILE)
         write_atomically(PAGE, page(entries))
         for path in marked(Path()):
-            write_atomically(path, filled(path.read_text("utf-8"), entries, str(path)))
+            write_atomically(path, filled(path.read_text("utf-8"), entries, str(path), marks=path == README))
         growth.draw(entries)
     except MissingDependencyError as error:
         print(f"{growth.IMAGE} is NOT DRAWN anew: {error}", file=sys.stderr)
@@ -62,6 +66,7 @@ def page(entries: Sequence[Entry]) -> str:
             rows = [entry for entry in of_group if entry.table == table]
             parts += [f"### {table}\n"] if table else []
             parts += [f"![{GROWTH}]({growth.IMAGE.relative_to(PAGE.parent)})\n"] if table == GROWTH else []
+            rows = sorted(rows, key=_growing) if table == GROWTH else rows
             parts.append(_by_case(rows, number) if any(row.case for row in rows) else _plain(rows, number))
     parts.append("## Where the figures come from\n")
     parts.append("\n".join(f"{index}. {line}" for line, index in number.items()) + "\n")
@@ -74,11 +79,11 @@ def marked(root: Path) -> list[Path]:
     return [page for page in pages if MARK.search(page.read_text("utf-8"))]
 
 
-def filled(text: str, entries: Sequence[Entry], where: str) -> str:
+def filled(text: str, entries: Sequence[Entry], where: str, marks: bool = False) -> str:
     """Returns `text`, the page `where`, with the entry's figure in each `<!-- measured:NAME -->...<!-- /measured -->`.
 
-    `NAME:ratio` stands for its ratio, and `NAME:machine` for the processor that it was measured on. Raises ConfigError
-    for a name that is not measured.
+    `NAME:ratio` stands for its ratio, and `NAME:machine` for the processor that it was measured on. With `marks`,
+    figures whose code has changed are marked (`stale.mark`). Raises ConfigError for a name that is not measured.
     """
     known = {entry.name: entry for entry in entries}
 
@@ -94,6 +99,8 @@ def filled(text: str, entries: Sequence[Entry], where: str) -> str:
             shown = f"{number_text(entry.ratio.value)} ×"
         elif part == ":machine":
             shown = str(entry.source.machine.get("cpu", "unknown machine"))
+        if marks and part != ":machine":
+            shown += stale.mark(entry.group, entry.source)
         return f"<!-- measured:{name}{part or ''} -->{shown}<!-- /measured -->"
 
     return MARK.sub(figure, text)
@@ -119,13 +126,26 @@ def _plain(rows: Sequence[Entry], number: dict[str, int]) -> str:
     for row in rows:
         ratio = ""
         if row.ratio is not None:
-            ratio = f"{number_text(row.ratio.value)} × {row.ratio.of}"
+            ratio = f"{number_text(row.ratio.value)} × {_compared(row)}{row.ratio.of}"
             if row.ratio.target is not None:
                 ratio += f" (target {_target(row.ratio.target)})"
                 ratio = ratio if row.ratio.target.met(row.ratio.value) else f"**{ratio}**"
         cells = [row.what, _marked(row), _target(row.target, row.unit), ratio, _reference(row, number)]
         lines.append(f"| {' | '.join(map(_cell, cells))} |")
     return "\n".join(lines) + "\n"
+
+
+def _compared(row: Entry) -> str:
+    """Returns words before the name of a program that a figure is compared with: of rates more is better, of costs
+    less.
+    """
+    return "the rate of " if row.unit.endswith("packets/s") else "the cost of " if row.unit == "ns" else ""
+
+
+def _growing(row: Entry) -> tuple[str, float]:
+    """Returns the place of `WHAT: NUMBER` among rows of that kind."""
+    what, _, number = row.what.rpartition(": ")
+    return what, float(number)
 
 
 def _by_case(rows: Sequence[Entry], number: dict[str, int]) -> str:

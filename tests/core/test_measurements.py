@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bench import growth, page, simulator, stale
 from bench.sheet import Sheet
+from bench.simulator import GROWTH
 from ccarena import __version__
 from ccarena.core.measurements import FILE, GROUPS, Entry, Ratio, Source, Target, load, machine, merge, version
 from ccarena.errors import ConfigError
@@ -74,7 +76,29 @@ def test_the_figures_between_marks_are_the_files() -> None:
     assert ROOT / "README.md" in pages
     for path in pages:
         text = path.read_text("utf-8")
+        for mark in (stale.CHANGED, stale.UNKNOWN):  # they depend on what else is in the clone
+            text = text.replace(f"{mark}<!-- /measured -->", "<!-- /measured -->")
         assert text == page.filled(text, load(ROOT / FILE), path.name), "run `make measurements`"
+
+
+def test_the_readme_marks_what_is_stale(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stale, "mark", lambda *_: stale.CHANGED)
+    text = "<!-- measured:a --><!-- /measured -->, <!-- measured:a:machine --><!-- /measured -->"
+    shown = page.filled(text, [entry("a")], "README.md", marks=True)
+    assert "†<!-- /measured -->, <!-- measured:a:machine -->" in shown and shown.count(stale.CHANGED) == 1
+    assert stale.CHANGED not in page.filled(text, [entry("a")], "docs/a.md"), "pages that do not explain marks"
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert f"{stale.CHANGED} was measured" in readme and f"{stale.UNKNOWN} on code" in readme
+
+
+def test_a_ratio_says_whether_rates_or_costs_are_compared() -> None:
+    ratio = Ratio(0.5, "a bare event loop")
+    growth = [
+        replace(entry(f"links: {n}", ratio=ratio), what=f"links: {n}", unit="ns", table=GROWTH) for n in (1, 20, 5)
+    ]
+    text = page.page([replace(entry("fast", ratio=ratio), unit="M packets/s"), *growth])
+    assert "| 0.5 × the rate of a bare event loop |" in text and "| 0.5 × the cost of a bare event loop |" in text
+    assert text.index("links: 5") < text.index("links: 20"), "in the order of the plot"
 
 
 def test_merging_replaces_by_name_and_keeps_the_rest(tmp_path: Path) -> None:

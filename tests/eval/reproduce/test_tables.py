@@ -65,7 +65,7 @@ def test_the_page_holds_every_claim(write: Write, tmp_path: Path) -> None:
     )
     assert cli.main(["reproduce", str(one), "--out", str(out), "--jobs", "1"]) == 0
     shown = (out / "own" / "mine" / "page.html").read_text("utf-8")
-    assert "In brackets 95 % intervals over seeds, of values that have one" in shown
+    assert "No value has an interval: each is computed from several, or the seeds give the same." in shown
     assert "The link is busy at 8 Mbit/s" in shown and "Slow start fills it late." in shown
     names = ["own/mine", "own/other"]
     path = tmp_path / "docs" / "all.md"
