@@ -21,6 +21,7 @@ from ccarena.eval.heldout.links import TRACES
 from ccarena.eval.measure.figure_text import show
 from ccarena.eval.measure.table import FIGURES
 from ccarena.policies.answers import NOT_RISEN, RECORDINGS, Answer, learned, of_several, simple_rule
+from ccarena.traces.given import BUFFERS_PACKETS, DELAYS_MS
 
 __all__ = ["Expectation", "State", "Verdict", "check_figures", "judge", "together"]
 
@@ -35,6 +36,9 @@ VISITED = 10
 """Number of decisions from which a category counts as visited."""
 EXPECTED_OF = (*FIGURES, "decisions", "reward_mean")
 """Figures of a run, or of its decisions, that an expectation may name."""
+CELLULAR = "cellular"
+"""Link set of the recorded cellular links."""
+_BASE_RTTS_MS = tuple(2 * delay_ms for delay_ms in DELAYS_MS)
 MARGIN = 0.005
 """Relative margin by which a constant has to be better in one judged figure to count as better."""
 
@@ -165,10 +169,17 @@ def _groups(result: Evaluation, expected: ExpectationConfig) -> list[str]:
     groups = []
     for group in result.groups():
         rows = result.of(group, result.policy)
-        # What is expected of recorded cellular links is expected of the traces that a user names.
-        if rows and ("cellular" if rows[0]["link_set"] == TRACES else rows[0]["link_set"]) in expected.links:
+        # What is expected of recorded cellular links is expected of the traces that a user names, if the links are as
+        # those.
+        if rows and (CELLULAR if _as_cellular(rows[0]) else rows[0]["link_set"]) in expected.links:
             groups.append(group)
     return groups
+
+
+def _as_cellular(row: Row) -> bool:
+    """Returns whether a run was over a user's trace with the delay and a buffer of the recorded cellular links."""
+    base_rtt_ms, buffer = row.get("base_rtt_ms"), row.get("buffer_packets")
+    return bool(row["link_set"] == TRACES and base_rtt_ms in _BASE_RTTS_MS and buffer in BUFFERS_PACKETS)
 
 
 def _not_run(result: Evaluation, expected: ExpectationConfig) -> Expectation:
@@ -235,14 +246,14 @@ class _Claim:
         if self._expected.relative_to is None:
             chosen = [row for row in rows if row.get("gain", 1.0) == 1.0]
             return {name: _mean(chosen, name) for name in self._signs} if chosen else None
-        points = [point for _, point in self._ratios(scheme)]
+        points = [point for _, _, point in self._ratios(scheme)]
         if not points:
             return None
         return {name: _median([point[name] for point in points]) for name in self._signs}
 
-    def _ratios(self, scheme: str) -> list[tuple[str, dict[str, float]]]:
-        """Returns (link, ratios of the scheme's means over seeds to the baseline's) for links with a valid run of the
-        baseline.
+    def _ratios(self, scheme: str) -> list[tuple[str, float, dict[str, float]]]:
+        """Returns (link, gain, ratios of the scheme's means over seeds to the baseline's) for links with a valid run of
+        the baseline.
 
         Of the oracle's gains, the least one that meets the floors counts: the physical limit at that throughput.
         """
@@ -251,15 +262,15 @@ class _Claim:
         for link, rows in _by_link(self._result.of(self.group, scheme)).items():
             if link not in base:
                 continue
+            gains = sorted({row.get("gain", 1.0) for row in rows})
             points = [
-                self._ratio([row for row in rows if row.get("gain", 1.0) == gain], base[link])
-                for gain in sorted({row.get("gain", 1.0) for row in rows})
+                (gain, self._ratio([row for row in rows if row.get("gain", 1.0) == gain], base[link])) for gain in gains
             ]
             floors = [name for name, sign in self._signs.items() if sign > 0]
-            enough = (p for p in points if floors and all(self._holds(name, p[name]) for name in floors))
-            point = next(enough, points[-1] if floors else points[0])
+            enough = (each for each in points if floors and all(self._holds(name, each[1][name]) for name in floors))
+            gain, point = next(enough, points[-1] if floors else points[0])
             if not any(math.isnan(value) for value in point.values()):
-                out.append((link, point))
+                out.append((link, gain, point))
         return out
 
     def _ratio(self, ours: Sequence[Row], base: Sequence[Row]) -> dict[str, float]:
@@ -300,7 +311,18 @@ class _Claim:
         values = self._of(scheme)
         if values is None:
             return "not run" if scheme != ORACLE else ""
-        return "" if any(math.isnan(value) for value in values.values()) else self._say(values)
+        if any(math.isnan(value) for value in values.values()):
+            return ""
+        return self._say(values) + (self._operating_point() if scheme == ORACLE else "")
+
+    def _operating_point(self) -> str:
+        """Returns how much the oracle has in flight, if it is another amount than in the tables."""
+        gains = {gain for _, gain, _ in self._ratios(ORACLE)} if self._expected.relative_to else {1.0}
+        if gains <= {1.0}:
+            return ""
+        least, most = min(gains), max(gains)
+        amount = f"{least:g}" if least == most else f"{least:g} to {most:g}"
+        return f" (with {amount} BDP in flight, as the target needs; tables: 1 BDP)"
 
     def _absolute(self, scheme: str) -> str:
         rows = self._result.of(self.group, scheme)
@@ -322,7 +344,7 @@ class _Claim:
         rows, name = self._result.of(self.group, self._result.policy), next(iter(self._signs))
         if self._expected.relative_to:
             points = self._ratios(self._result.policy)
-            link, point = min(points, key=lambda item: self._signs[name] * item[1][name])
+            link, _, point = min(points, key=lambda item: self._signs[name] * item[2][name])
             said = f"worst link: {self._say(point)} ({link}); {len(points)} links"
         else:
             worst = min(rows, key=lambda row: self._signs[name] * (row[name] if _finite(row.get(name)) else math.inf))

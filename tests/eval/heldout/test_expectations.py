@@ -62,9 +62,24 @@ def test_the_cellular_expectation_is_about_the_median_trace() -> None:
     (item,) = verdict.expectations
     assert item.values == {"queueing_delay_p95_ms_ratio": 0.5, "throughput_mbps_ratio": 0.85}
     # The oracle's first gain is too slow for the target; its second gives what physics leaves.
-    assert item.oracle == "p95 queueing delay 0.30, throughput 0.90 of cubic's"
+    in_flight = "(with 1.5 BDP in flight, as the target needs; tables: 1 BDP)"
+    assert item.oracle == f"p95 queueing delay 0.30, throughput 0.90 of cubic's {in_flight}"
     rows[-2] = cellular(ACCT, "b", 51.0, 8.5)
     assert not expectations.judge(Evaluation(rows=rows)).learned
+
+
+def test_a_claim_is_tested_on_a_users_trace_only_under_its_condition() -> None:
+    def states(base_rtt_ms: float, buffer: int) -> list[str]:
+        about = {"link_set": "traces", "group": "traces", "base_rtt_ms": base_rtt_ms, "buffer_packets": buffer}
+        rows = [cellular(scheme, "a", d, 9.0, **about) for scheme, d in ((ACCT, 20.0), ("cubic", 100.0))]
+        claims = [each for each in META["expectations"] if "cellular" in each["links"]]
+        return [
+            each.state
+            for each in expectations.judge(Bare(meta={**META, "expectations": claims}, rows=rows)).expectations
+        ]
+
+    assert states(40.0, 100) == states(40.0, 1000) == ["holds"]
+    assert states(20.0, 100) == states(40.0, 50) == ["not tested"], "the claim is about 20 ms one way"
 
 
 def test_a_trace_on_which_cubic_delivered_nothing_compares_nobody() -> None:
