@@ -16,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from ccarena import __version__
 from ccarena.attacks.case import ATTACKED, Case, scenario
 from ccarena.attacks.harms import HARMS, chosen
 from ccarena.attacks.space import number_of, read_case
@@ -84,7 +85,8 @@ def write_finds(folder: Path, entrant: Entrant, finds: Sequence[Find]) -> None:
             (folder / old.file).unlink(missing_ok=True)
     for find in finds:
         write_atomically(folder / find.file, _scenario_text(entrant, find))
-    data = {"attack": 1, "entrant": entrant.text or entrant.label, "finds": [find.as_dict() for find in finds]}
+    about = {"attack": 1, "ccarena": __version__, "entrant": entrant.text or entrant.label}
+    data = {**about, "finds": [find.as_dict() for find in finds]}
     write_atomically(folder / FILE, _dumped(data))
 
 
@@ -131,7 +133,7 @@ def _scenario_text(entrant: Entrant, find: Find) -> str:
         f"{harm.title}: {find.value:.3g}, from {find.threshold:g} on a counterexample ({harm.definition}).",
         f"Link: {find.case.describe()}.",
         f"Holds on {round(find.share * find.seeds)} of {find.seeds} seeds." if find.seeds else "Not replayed.",
-        f"Run it: ccarena eval --scenario {find.file}",
+        f"Run it in this folder: ccarena eval --scenario {find.file}",
     ]
     return "".join(f"# {line}\n" for line in head) + _dumped({**document, "flows": flows})
 

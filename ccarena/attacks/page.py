@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ccarena import __version__
 from ccarena.attacks.case import scenario
 from ccarena.attacks.finds import Find
 from ccarena.attacks.harms import CRASH, HARMS, Harm
@@ -59,7 +60,12 @@ def write(
         Section("Progress", "The worst value so far, over its threshold.", [_progress(tried, harms)]),
         Section("Harms", "", [Table(["harm", "threshold", "definition"], definitions, words=3)]),
     ]
-    facts = {"Entrant": entrant.label, "Cases": str(len(tried)), "Harms": str(len(harms))}
+    facts = {
+        "Written by": f"ccarena {__version__}",
+        "Entrant": entrant.label,
+        "Cases": str(len(tried)),
+        "Harms": str(len(harms)),
+    }
     write_page(path, Page(entrant.label, "attack", LEAD, facts, findings, repeat, sections))
 
 
@@ -83,7 +89,8 @@ def _section(entrant: Entrant, find: Find) -> Section:
     document = scenario(find.case, entrant, SEED)
     drawn: Block = Code(find.error) if find.harm == CRASH else figure(perform(document, SIM, find.kind))
     link = Details("The link", [Code(json.dumps(document["links"][0], indent=1))])
-    lead = f"{find.value:.3g}: {HARMS[find.harm].definition}. Run it: `ccarena eval --scenario {find.file}`."
+    run_it = f"Run it in this folder: `ccarena eval --scenario {find.file}`."
+    lead = f"{find.value:.3g}: {HARMS[find.harm].definition}. {run_it}"
     return Section(f"{find.number}. {HARMS[find.harm].title}, {find.kind}", lead, [drawn, link])
 
 

@@ -83,6 +83,7 @@ def results_page(runs: Sequence[Run], title: str, repeat: Sequence[str] = ()) ->
         kind="scenarios",
         lead="What each flow of these scenarios got, and how the links' queues stood meanwhile.",
         facts={
+            "Written by": f"ccarena {__version__}",
             "Backend": of_result(runs[0].backend).title,
             "Seeds": ", ".join(map(str, seeds)) if len(seeds) < 6 else f"{len(seeds)}, {seeds[0]} to {seeds[-1]}",
             "Runs": str(len(runs)),

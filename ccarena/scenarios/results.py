@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ccarena.core.columns import Columns, as_csv, as_pandas, as_polars
 from ccarena.core.files import write_atomically
 from ccarena.errors import ConfigError, did_you_mean
 from ccarena.pages import Page, Section, images, paper_files, write
 from ccarena.runs.run_folder import PAGE
-from ccarena.scenarios import packets, tables
+from ccarena.scenarios import packets, stored, tables
 from ccarena.scenarios.one_run import Run, numbered
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ class Results:
     """
 
     runs: tuple[Run, ...]
+    _documents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False, compare=False)
+    """Scenarios as they were given, with their entrants, by name."""
 
     def __len__(self) -> int:
         return len(self.runs)
@@ -188,8 +190,9 @@ class Results:
         return page
 
     def write(self, folder: str | os.PathLike[str], title: str = "Scenarios", repeat: Sequence[str] = ()) -> list[Path]:
-        """Writes the tables except packets as CSV files and a page, `page.html`, and returns their paths.
+        """Writes the tables except packets as CSV files, the scenarios and a page, and returns their paths.
 
+        A copy of the folder repeats the runs (docs/results.md): it has the scenarios with their files, and `run.json`.
         The page shows `title`, and the commands `repeat` that make it again. Raises ConfigError if the folder cannot be
         written.
         """
@@ -200,8 +203,9 @@ class Results:
             path = Path(folder, f"{table}.csv")
             write_atomically(path, as_csv(self.columns(table)))
             written.append(path)
+        written += stored.store(Path(folder), self.runs, self._documents, repeat)
         page = Path(folder, PAGE)
-        write(page, results_page(self.runs, title, repeat))
+        write(page, results_page(self.runs, title, [*repeat, *stored.again(self.runs, self._documents)]))
         return [*written, page]
 
     def __repr__(self) -> str:

@@ -23,7 +23,7 @@ from ccarena.scenarios.entrants import PolicyLike, find_policy
 from ccarena.scenarios.flows import enter
 from ccarena.scenarios.one_run import Run, checked, perform
 from ccarena.scenarios.results import Results
-from ccarena.scenarios.scenario import give_policy, read_file, resolve
+from ccarena.scenarios.scenario import flows_of, give_policy, read_file, resolve
 from ccarena.scenarios.sweep import Sweep, expanded
 from ccarena.scenarios.tables import COLUMNS
 from ccarena.scenarios.types import Scenario
@@ -89,8 +89,12 @@ def run(
     with ExitStack() as stack:
         _give_policies({name: each.document for name, each in documents.items()}, _files(policies, stack))
         planned: list[_Planned] = []
+        given: dict[str, dict[str, Any]] = {}
         for name, (document, axes) in documents.items():
-            entered = _recorded(_entered(name, document), packets, backend == SIM)
+            texts = [flow.get("scheme") for flow in flows_of(document)]
+            document = _entered(name, document)
+            given[name] = _as_given(document, texts)
+            entered = _recorded(document, packets, backend == SIM)
             checked = _checked(name, entered)
             _check_axes(name, axes, checked)
             own = _seeds(seeds, int(checked["seed"]))
@@ -110,7 +114,7 @@ def run(
         for done in stack.enter_context(closing((executor or Threads(at_once)).run(work, planned))):
             runs[done.index] = done.result()
             report(len(runs), len(planned))
-    results = Results(tuple(runs[index] for index in range(len(planned))))
+    results = Results(tuple(runs[index] for index in range(len(planned))), given)
     if out is not None:
         results.write(out)
     return results
@@ -220,6 +224,20 @@ def of_seed(checked: Mapping[str, Any], given: Mapping[str, Any], seed: int) -> 
         for link, service in zip(checked["links"], services, strict=True)
     ]
     return {**checked, "seed": seed, "links": links}
+
+
+def _as_given(document: Mapping[str, Any], schemes: Sequence[Any]) -> dict[str, Any]:
+    """Returns the scenario with the texts of controllers and programs in place of what they were turned into, which no
+    scenario file may have.
+    """
+    made = ("controller", "foreign")
+    flows = [
+        {**{key: value for key, value in flow.items() if key not in made}, "scheme": text}
+        if any(flow.get(key) is not None for key in made)
+        else flow
+        for flow, text in zip(flows_of(document), schemes, strict=True)
+    ]
+    return {**document, "flows": flows}
 
 
 def _recorded(document: Mapping[str, Any], packets: bool, simulated: bool) -> dict[str, Any]:

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: eval --scenario not tested (run make)")
 
+from ccarena import __version__
 from ccarena.cli import main
+from ccarena.core.learned_schemes import shipped_policies
 
 TEXT = """\
 duration_s: 1
 seed: 3
 links: [{service: {type: constant, rate_mbps: 24}, delay_ms: 10, loss: 0.002}]
 flows: [{name: mine, scheme: reno, requirement: {min_mbps: 10, max_mbps: 20}}, {scheme: cubic}]
+"""
+
+CONTROLLER = """\
+import ccarena
+
+
+class Fixed(ccarena.Controller):
+    def on_ack(self, ack):
+        self.window = 20
 """
 
 
@@ -70,6 +83,36 @@ def test_the_page_draws_every_seed_and_says_how_to_repeat_it(words: list[str]) -
     page = Path("there", "page.html").read_text()
     assert "ccarena eval --scenario one.yaml --out there --seeds 2" in page and "one.yaml, seed 4" in page
     assert "±" in page and page.count("<option") == 2
+
+
+def test_a_copy_of_the_folder_repeats_the_runs(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("own.down").write_text("1\n2\n")
+    shutil.copy(shipped_policies()["acct"], "mine.safetensors")
+    Path("mine.py").write_text(CONTROLLER)
+    document = yaml.safe_load(TEXT)
+    document["links"][0]["service"] = {"type": "trace", "file": "own.down"}
+    document["flows"] = [{"scheme": "acct", "policy": name} for name in ("mine.safetensors", "acct")]
+    document["flows"].append({"scheme": "mine.py:Fixed"})
+    Path("one.yaml").write_text(yaml.safe_dump(document))
+    assert main([*words, "--out", "there", "--seeds", "2"]) == 0
+    about = json.loads(Path("there/run.json").read_text())
+    assert about["ccarena"] == __version__ and len(about["seeds"]) == 2 and about["backend"] == "sim"
+    assert about["commands"] == ["ccarena eval --scenario one.yaml --out there --seeds 2"]
+    assert len(about["digests"]) == 4 and about["digests"]["acct"] in about["digests"].values()
+    page = Path("there/page.html").read_text()
+    assert f"ccarena {__version__}" in page and "ccarena eval --scenario scenario.yaml --seeds 2 --out again" in page
+    assert str(tmp_path) not in Path("there/scenario.yaml").read_text() + Path("there/run.json").read_text()
+    copy = tmp_path / "elsewhere"
+    shutil.move("there", copy)
+    for file in ("one.yaml", "own.down", "mine.safetensors", "mine.py"):
+        Path(file).unlink()
+    monkeypatch.chdir(copy)
+    assert main(["eval", "--scenario", "scenario.yaml", "--seeds", "2", "--out", "again"]) == 0, capsys.readouterr().err
+    for table in ("flow_series.csv", "link_series.csv"):
+        first, second = (Path(folder, table).read_text().split("\n", 1)[1] for folder in (".", "again"))
+        assert first.replace("one.yaml", "scenario.yaml") == second
 
 
 def test_seeds_that_change_nothing_are_named(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
