@@ -10,7 +10,7 @@ from typing import Any
 
 from ccarena.core.terminal import again
 from ccarena.errors import TrainingError
-from ccarena.executors.ray import first_line, last_line, module
+from ccarena.executors.ray import first_line, last_line, module, on_machine
 
 __all__ = ["Crew", "Lost"]
 
@@ -32,9 +32,12 @@ class Crew:
     actor, since the loss of a machine takes many actors that are not at fault.
     """
 
-    def __init__(self, create: Callable[[int], Any], count: int, deaths: int, patience_s: float) -> None:
+    def __init__(
+        self, create: Callable[[int], Any], count: int, deaths: int, patience_s: float, together: bool = False
+    ) -> None:
+        """Creates the actors. `together`: work needs every one of them, not only those that there are cores for."""
         self._ray = module("executor = ray")
-        self._create, self._deaths, self._patience_s = create, deaths, patience_s
+        self._create, self._deaths, self._patience_s, self._together = create, deaths, patience_s, together
         self.actors = [create(index) for index in range(count)]
         self.restarts = 0
         """Actors that were replaced so far."""
@@ -51,7 +54,7 @@ class Crew:
         try:
             answer = self._ray.get(reference)
         except errors.RayTaskError as error:
-            raise TrainingError(f"worker {index} failed: {error.cause or error}") from error
+            raise TrainingError(f"worker {index} failed{on_machine(error)}: {error.cause or error}") from error
         except errors.ObjectLostError as error:
             log.warning("an answer of worker %d was lost (%s); it is asked again", index, first_line(error))
             raise Lost from error
@@ -63,7 +66,8 @@ class Crew:
             errors.LocalRayletDiedError,
         ) as error:
             if getattr(error, "actor_init_failed", False):
-                raise TrainingError(f"worker {index} cannot start: {last_line(error)}") from error
+                failed = f"worker {index} cannot start{on_machine(error)}: {last_line(error)}"
+                raise TrainingError(f"{failed}; mend that there, and {again()}") from error
             self._replace(index, error)
             raise Lost from error
         except errors.RayError as error:
@@ -89,7 +93,9 @@ class Crew:
     def look(self) -> None:
         """Prints which actors wait for a core. Raises TrainingError if there has been no core for too long."""
         now_s = time.monotonic()
-        if len(self._waiting) < len(self.actors):
+        present = len(self.actors) - len(self._waiting)
+        goes_on = present == len(self.actors) if self._together else present > 0
+        if goes_on:
             self._alone_s = None
         elif self._alone_s is None:
             self._alone_s = now_s
@@ -101,20 +107,20 @@ class Crew:
             self._say_after_s = _WAITING_S
             return
         if self._alone_s is not None and now_s - self._alone_s > self._patience_s:
+            who = f"{len(self._waiting)} of {len(self.actors)} workers have not" if present else "no worker has"
             raise TrainingError(
-                f"no worker has started for {now_s - self._alone_s:.0f} s, and {self._cores()}; add machines, ask for "
-                f"fewer workers or wait longer (ray.patience_s); {again()}"
+                f"{who} started for {now_s - self._alone_s:.0f} s, and {self._cores()}; add machines, ask for fewer "
+                f"workers or wait longer (ray.patience_s); {again()}"
             )
         if waited_s >= self._say_after_s:
             self._say_after_s = 2 * waited_s
-            present = len(self.actors) - len(self._waiting)
             log.warning(
                 "%d of %d workers have not started for %.0f s: %s; training %s",
                 len(self._waiting),
                 len(self.actors),
                 waited_s,
                 self._cores(),
-                f"goes on with {present}" if present else "waits",
+                f"goes on with {present}" if goes_on else "waits",
             )
 
     def _cores(self) -> str:

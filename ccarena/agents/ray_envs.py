@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ccarena.agents.algorithm import MakeEnvs
 from ccarena.agents.ray_actors import Crew, Lost
+from ccarena.agents.ray_start import wait_for_machines
 from ccarena.configs import TrainConfig
 from ccarena.executors.ray import connect, module
 from ccarena.executors.shipping import Parcel
@@ -63,6 +64,8 @@ class RayVectorEnv(gym.vector.VectorEnv):
         self._ray = ray = module("executor = ray")
         self._started_ray = connect(settings.address)
         count = settings.workers
+        each = f"ray.workers = {count}, which step their worlds together,"
+        wait_for_machines(config, {"cores": count}, each, {"cores": "lower ray.workers"})
         self._each = rows // count
         # One local world says what the spaces are, and stands in nowhere.
         example = make_envs(config.env.learners, 1)
@@ -75,7 +78,11 @@ class RayVectorEnv(gym.vector.VectorEnv):
         example.close()
         remote = ray.remote(num_cpus=1, scheduling_strategy="SPREAD")(_Worlds)
         shipped = Parcel(make_envs)
-        self._crew = Crew(lambda index: remote.remote(shipped, self._each), count, settings.deaths, settings.patience_s)
+
+        def create(_index: int) -> Any:
+            return remote.remote(shipped, self._each)
+
+        self._crew = Crew(create, count, settings.deaths, settings.patience_s, together=True)
         self._seed = config.seed
         self._restarts = [0] * count
         self._observation = np.zeros((rows, *self.single_observation_space.shape), np.float32)  # type: ignore[misc]

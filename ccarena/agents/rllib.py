@@ -20,8 +20,9 @@ from ccarena.agents.actor_critic import Actor, ActorCritic
 from ccarena.agents.algorithm import Arrays, Context, Run, Stats
 from ccarena.agents.ray_start import wait_for_machines
 from ccarena.configs.learning import RllibConfig
+from ccarena.core.terminal import again
 from ccarena.errors import ConfigError, MissingDependencyError, TrainingError, did_you_mean
-from ccarena.executors.ray import connect, last_line, module
+from ccarena.executors.ray import connect, last_line, module, on_machine
 from ccarena.executors.shipping import Parcel
 
 try:
@@ -200,7 +201,8 @@ class Rllib:
             return self._trainer_config().build_algo()
         except ray.exceptions.RayError as error:
             raise TrainingError(
-                f"RLlib's workers and learners cannot start: {last_line(error)}; mend that on the machines"
+                f"RLlib's workers and learners cannot start{on_machine(error)}: {last_line(error)}; mend that on the "
+                f"machines, and {again()}"
             ) from error
 
     def _wait_for_machines(self) -> None:

@@ -23,7 +23,7 @@ from ccarena.errors import INTERRUPTED, ConfigError
 from ccarena.runs.remote_folder import check_packages, is_url, opened, shown
 from ccarena.tune import page, population
 from ccarena.tune.space import Space, check, check_kinds, read_space
-from ccarena.tune.sweep import EXPERIMENT, PLAN, POPULATION_BASED, SWEEP, Plan, prepare, read_plan, sweep
+from ccarena.tune.sweep import EXPERIMENT, PLAN, POPULATION_BASED, SWEEP, Plan, members, prepare, read_plan, sweep
 from ccarena.tune.trial import Trials
 
 __all__ = ["add_parser", "run"]
@@ -111,7 +111,8 @@ def _read(out: Path) -> tuple[Plan, Space, None]:
 
 def _sweep(out: Path, plan: Plan, space: Space, config: TrainConfig | None) -> int:
     def begun() -> str:
-        return f"sweep: {sum(path.is_dir() for path in (out / EXPERIMENT).glob('*'))} of {plan.samples} trials begun"
+        folders = [path for path in (out / EXPERIMENT).glob("*") if path.is_dir()]
+        return f"sweep: {len(folders)} of {members(plan, space)} trials begun"
 
     with heartbeat(begun):
         found, left = sweep(out, plan, space, config)

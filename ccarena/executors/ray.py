@@ -11,6 +11,7 @@ import importlib
 import logging
 import math
 import os
+import re
 import signal
 import socket
 import statistics
@@ -30,7 +31,7 @@ from ccarena.executors.pieces import Done
 from ccarena.executors.ray_watch import watch
 from ccarena.executors.shipping import Parcel, answered, original
 
-__all__ = ["ENVIRONMENT", "OnRay", "connect", "first_line", "last_line", "module"]
+__all__ = ["ENVIRONMENT", "OnRay", "connect", "first_line", "last_line", "module", "on_machine", "reason_of"]
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +41,12 @@ Result = TypeVar("Result")
 DEATHS = 3
 """Most workers that a piece may kill, or machines that may run out of memory under it, before it is given up."""
 _ANSWERS_WITHIN_S = 10.0
+_PREFACE, _SETTINGS = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+"""Begin of a connection of gRPC: a client's preface, and the frame of settings that both sides send (RFC 9113, 3.4)."""
+_ADDRESS = re.compile(r"\(pid=\d+, ip=([^,)\s]+)")
+_CLIENT = "ray://"
+_MISMATCH, _TRACEBACK = "Version mismatch", "Traceback (most recent call last):"
+"""Begin of Ray's error for another version on the cluster; end of the first line of errors that end with a reason."""
 _STARTS = 4
 """Attempts to start Ray on this machine: it gives its processes half a minute, which busy machines exceed."""
 _AHEAD = 2  # pieces handed out per core of the cluster
@@ -99,7 +106,7 @@ def connect(address: str | None = None) -> bool:
             ray.init(address=where, log_to_driver=False, logging_level=logging.WARNING, **started)
             break
         except Exception as error:  # Ray raises whatever it likes, plain Exception among it
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else first_line(error)
+            reason = _reason(error)
             if where == "local" and attempt < _STARTS - 1:
                 log.warning("Ray has not started here (%s); trying once more", reason)
                 ray.shutdown()
@@ -136,10 +143,33 @@ def _end_as_interrupted() -> None:
 
 
 def _answers(address: str) -> None:
-    """Raises OSError if nothing listens at HOST:PORT. Ray itself would try for more than ten minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if host and port.isdigit():
-        socket.create_connection((host.strip("[]"), int(port)), _ANSWERS_WITHIN_S).close()
+    """Raises OSError if no server of gRPC listens at HOST:PORT, as a head does; Ray itself would try for minutes."""
+    if address.startswith(_CLIENT):
+        raise OSError("that is an address of Ray's client, which cannot send your files")
+    host, _, port = address.rpartition(":")
+    if not (host and port.isdigit()):
+        return
+    with socket.create_connection((host.strip("[]"), int(port)), _ANSWERS_WITHIN_S) as connection:
+        if os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true"):  # certificates come first
+            return
+        try:
+            connection.sendall(_PREFACE + _SETTINGS)
+            answer = connection.recv(len(_SETTINGS))
+        except OSError:  # it is silent, or hangs up
+            answer = b""
+    if answer[3:4] != _SETTINGS[3:4]:
+        what = "HTTP, as Ray's dashboard does," if answer.startswith(b"HTTP/1") else "something else"
+        raise OSError(f"who listens there speaks {what} and not the protocol of a head")
+
+
+def _reason(error: Exception) -> str:
+    """Returns why there is no connection, on one line."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    if str(error).startswith(_MISMATCH):
+        return f"{' '.join(str(error).split())}; install the cluster's versions here"
+    line = first_line(error)
+    return f"no head answers ({last_line(error)})" if line.endswith(_TRACEBACK) else line
 
 
 @dataclass(frozen=True)
@@ -331,3 +361,14 @@ def first_line(error: BaseException) -> str:
 def last_line(error: BaseException) -> str:
     """Returns the last line of an error of Ray's, which is the error in the worker itself."""
     return (str(error).strip().splitlines() or [type(error).__name__])[-1]
+
+
+def reason_of(error: BaseException) -> str:
+    """Returns the reason of an error of Ray's on one line: the exception of a task that raised one, else its begin."""
+    return last_line(error) if isinstance(error, module().exceptions.RayTaskError) else first_line(error)
+
+
+def on_machine(error: BaseException) -> str:
+    """Returns ` on the machine ADDRESS` of an error that a process of the cluster raised; nothing if it is unknown."""
+    found = _ADDRESS.search(str(error))
+    return f" on the machine {found[1]}" if found else ""

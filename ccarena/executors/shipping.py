@@ -17,10 +17,12 @@ import json
 import os
 import pickle
 import re
+import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
+from ccarena import __version__
 from ccarena.core.files import write_atomically
 from ccarena.core.own_imports import beside
 from ccarena.errors import WorkerError
@@ -57,7 +59,7 @@ class Parcel(Generic[Content]):
     def open(self) -> Content:
         """Returns the object; on another machine, with the names of its files there.
 
-        Raises WorkerError if a file cannot be written there.
+        Raises WorkerError if a file cannot be written there, or if ccarena is of another version there.
         """
         return self._content
 
@@ -66,27 +68,32 @@ class Parcel(Generic[Content]):
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         files: dict[str, Any] = {}
-        return _received, (_dumped(self._content, lambda name: _file(name, files)), files)
+        return _received, (_dumped(self._content, lambda name: _file(name, files)), files, __version__)
 
 
 class _Received(Parcel[Content]):
     """Parcel on its arrival: it is unpacked when it is opened, where an error has a place to go."""
 
-    def __init__(self, data: bytes, files: dict[str, Any]) -> None:
-        self._data, self._files = data, files
+    def __init__(self, data: bytes, files: dict[str, Any], version: str) -> None:
+        self._data, self._files, self._version = data, files, version
         self._opened: Content | None = None
 
     def open(self) -> Content:
+        if self._version != __version__:
+            raise WorkerError(
+                f"the machine {socket.gethostname()} has ccarena {__version__}, and the command is of version "
+                f"{self._version}, so its results would be others; install the same version there"
+            )
         if self._opened is None:
             self._opened = cast(Content, _loaded(self._data, lambda about: _here(about, self._files)))
         return self._opened
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        return _Received, (self._data, self._files)
+        return _Received, (self._data, self._files, self._version)
 
 
-def _received(data: bytes, files: dict[str, Any]) -> _Received[Any]:
-    return _Received(data, files)
+def _received(data: bytes, files: dict[str, Any], version: str) -> _Received[Any]:
+    return _Received(data, files, version)
 
 
 def answered(result: Any) -> Any:

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from ccarena.errors import CcarenaError, ConfigError, MissingDependencyError
-from ccarena.executors.ray import first_line, module
+from ccarena.executors.ray import module, reason_of
 from ccarena.runs.remote_folder import check_packages
 
 __all__ = ["check_here", "check_machines"]
@@ -49,7 +49,7 @@ def check_machines(needed: Mapping[str, tuple[str, str]] = EVERYWHERE, url: str 
             lacking, refused = ray.get(answer, timeout=_ANSWERS_WITHIN_S)
         except ray.exceptions.RayError as error:
             raise ConfigError(
-                f"the machine {address} of the cluster cannot run ccarena: {first_line(error)}; install the same "
+                f"the machine {address} of the cluster cannot run ccarena: {reason_of(error)}; install the same "
                 "version there, with the extra tune, or take the machine out"
             ) from error
         for name in lacking:

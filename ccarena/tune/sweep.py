@@ -13,13 +13,14 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ccarena.agents.ray_start import check_gpus
 from ccarena.configs import TrainConfig, load_config, own_files, save_config
 from ccarena.configs.link_distribution import with_link_files
 from ccarena.configs.located import located
 from ccarena.core.files import write_atomically
 from ccarena.core.terminal import again
 from ccarena.errors import CcarenaError, ConfigError
-from ccarena.executors.ray import connect, module
+from ccarena.executors.ray import connect, last_line, module
 from ccarena.executors.shipping import Parcel
 from ccarena.runs.remote_folder import Kind, is_url, remote_of, shown
 from ccarena.tune import population, space_files
@@ -30,7 +31,7 @@ from ccarena.tune.trial import BASE, TRIALS, Base, Trials, advance, follow
 
 log = logging.getLogger(__name__)
 
-__all__ = ["EXPERIMENT", "PLAN", "POPULATION_BASED", "SWEEP", "Plan", "prepare", "read_plan", "sweep"]
+__all__ = ["EXPERIMENT", "PLAN", "POPULATION_BASED", "SWEEP", "Plan", "members", "prepare", "read_plan", "sweep"]
 
 POPULATION_BASED = "pbt"
 """Scheduler of a population."""
@@ -89,8 +90,8 @@ def sweep(out: Path, plan: Plan, space: Space, config: TrainConfig | None) -> tu
     Also returns the number of unfinished trials, which is above 0 after Ctrl-C. `config` is the configuration of a new
     sweep; None resumes the one in `out`. Call `prepare` first.
 
-    Raises ConfigError if trials learn on GPUs and the cluster has none, TrainingError if another sweep has resumed the
-    one at this URL.
+    Raises ConfigError if trials learn on GPUs that the cluster or one of its machines lacks, TrainingError if another
+    sweep has resumed the one at this URL.
     """
     gpus = _gpus_each(load_config(out / BASE) if config is None else config)
     os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
@@ -127,6 +128,7 @@ def sweep(out: Path, plan: Plan, space: Space, config: TrainConfig | None) -> tu
     logging.getLogger("ray.tune").setLevel(logging.WARNING)
     # It warns of every trial that was killed before its first validation.
     logging.getLogger("ray.tune.analysis.experiment_analysis").setLevel(logging.ERROR)
+    logging.getLogger("ray.tune.execution.tune_controller").addFilter(_on_one_line)
     # Of steps that took long, as sending does.
     logging.getLogger("ray.tune.utils.util").setLevel(logging.ERROR)
     # Of Ctrl-C, and how to go on in Python; and a list of the trials that failed, which are in the report.
@@ -184,7 +186,15 @@ def sweep(out: Path, plan: Plan, space: Space, config: TrainConfig | None) -> tu
     return found, sum(trial.status not in (Trial.TERMINATED, Trial.ERROR) for trial in kept)
 
 
-def _members(plan: Plan, space: Space) -> int:
+def _on_one_line(record: logging.LogRecord) -> bool:
+    """Replaces the traceback of a failed trial, which Ray Tune tries again, by its last line."""
+    if record.exc_info and record.exc_info[1] is not None:
+        record.msg, record.args = f"{record.getMessage()}: {last_line(record.exc_info[1])}", ()
+        record.exc_info = record.exc_text = None
+    return True
+
+
+def members(plan: Plan, space: Space) -> int:
     """Returns the number of trials: a grid multiplies the samples."""
     return plan.samples * math.prod(len(each.values) for each in space.dimensions.values() if each.kind == "grid")
 
@@ -198,7 +208,9 @@ def _cores_each(seeds: int) -> int:
 
 
 def _gpus_each(config: TrainConfig) -> int:
-    """Returns the GPUs of a trial: one for all its seeds if they learn on one. Raises ConfigError without any."""
+    """Returns the GPUs of a trial: one for all its seeds if they learn on one. Raises ConfigError without any, and as
+    `check_gpus` does.
+    """
     if config.device == "cpu" or config.learns_in is not None:
         return 0
     if not module().cluster_resources().get("GPU", 0):
@@ -206,6 +218,7 @@ def _gpus_each(config: TrainConfig) -> int:
             f"device = {config.device}: each trial takes a GPU, and no machine of the cluster has one; expected cpu, "
             "or a cluster with GPUs (--ray-address; `ray start --address ... --num-gpus 1` adds a machine)"
         )
+    check_gpus(config.device)
     return 1
 
 
@@ -286,7 +299,7 @@ def _scheduler(plan: Plan, trials: Trials, space: Space) -> Any:
     if plan.scheduler == POPULATION_BASED:
         from ccarena.tune.pbt import Population
 
-        return Population(trials, range(1, plan.seeds + 1), space, _members(plan, space), plan.validations)
+        return Population(trials, range(1, plan.seeds + 1), space, members(plan, space), plan.validations)
     from ccarena.tune.asha import Asha
 
     # A trial that gets to its last validation ends by itself, with its runs' policies written.

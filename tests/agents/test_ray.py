@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -31,7 +32,7 @@ from ccarena.agents.ray_evolution import RayEvaluator
 from ccarena.configs import load_config
 from ccarena.configs.schema import A3CConfig
 from ccarena.core.machine import is_linux
-from ccarena.errors import INTERRUPTED, MissingDependencyError, TrainingError
+from ccarena.errors import INTERRUPTED, ConfigError, MissingDependencyError, TrainingError
 from ccarena.extras import how_to_add
 from ccarena.policies.spec import spec_of
 from ccarena.runs.run_folder import read_progress
@@ -246,6 +247,70 @@ def test_what_can_never_start_ends_training_and_does_not_wait_for_ever(
                 crew.look()
     finally:
         crew.close()
+
+
+def test_workers_that_step_together_wait_for_each_other_but_not_for_ever(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    import ray
+
+    from ccarena.agents import ray_actors
+
+    monkeypatch.setattr(ray_actors, "_LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr(ray_actors, "_WAITING_S", 0.2)
+
+    def create(index: int) -> Any:
+        return ray.remote(num_cpus=1000 * index)(Answering).remote()
+
+    crew = ray_actors.Crew(create, 2, deaths=1, patience_s=600, together=True)
+    try:
+        crew.take(0, crew.actors[0].answer.remote())
+        crew.look()
+        assert "1 of 2 workers have not started" in caplog.text and "are free; training waits" in caplog.text
+        time.sleep(0.2)
+        crew._patience_s = 0.1
+        with pytest.raises(TrainingError, match=r"^1 of 2 workers have not started for .* cores .* are free; add mach"):
+            crew.look()
+    finally:
+        crew.close()
+
+
+def test_more_processes_than_cores_are_refused_where_they_step_together(cluster: Any) -> None:
+    from ccarena.agents.ray_envs import RayVectorEnv
+
+    config = context(make_toy, **{"executor": "ray", "ray.workers": 64, "algorithm": {"name": "PPO"}}).config
+    with pytest.raises(
+        ConfigError, match=r"^ray\.workers = 64, which step .* need 64 cores, .*; lower ray\.workers, or"
+    ):
+        RayVectorEnv(make_toy, config, 64)
+
+
+def test_a_gpu_that_a_machine_declares_and_pytorch_does_not_find_is_refused(
+    cluster: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the machine's name, before anything is written; a GPU that others use is left to them."""
+    import ray
+    import torch
+
+    from ccarena.agents import ray_start
+
+    if torch.cuda.is_available():
+        pytest.skip("THIS MACHINE HAS A GPU: its absence cannot be tested")
+    node = nodes.add(cluster, num_cpus=0, num_gpus=1)
+    try:
+        words = ["train", *SMALL, "--algorithm.workers", "2", "--executor", "ray", "--device", "cuda"]
+        assert cli.main([*words, "--out", str(tmp_path / "run")]) == 2
+        said = capsys.readouterr().err
+        assert f"device = cuda: the machine {socket.gethostname()} (1" in said
+        assert "declares num_gpus = 1 to Ray, and PyTorch" in said and "finds no CUDA GPU there; install" in said
+        assert not (tmp_path / "run").exists()
+        busy = ray.remote(num_cpus=0, num_gpus=1)(Answering).remote()
+        ray.get(busy.node.remote())
+        monkeypatch.setattr(ray_start, "_ANSWERS_WITHIN_S", 0.5)
+        ray_start.check_gpus("cuda")
+        ray.kill(busy)
+    finally:
+        cluster.remove_node(node)
 
 
 def test_worlds_on_a_cluster_are_those_of_one_process_and_survive_a_death(cluster: Any) -> None:

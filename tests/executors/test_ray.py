@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,6 +63,58 @@ def test_an_address_where_nobody_listens_is_refused_at_once(
     with pytest.raises(ConfigError, match=f"Ray at {address}: .*{reason}; expected the address of a running cluster"):
         connect(address)
     assert time.monotonic() - began_s < 60
+
+
+@pytest.mark.parametrize(("answer", "reason"), [
+    (b"", "who listens there speaks something else and not the protocol of a head"),
+    (b"+PONG\r\n", "who listens there speaks something else and not the protocol of a head"),
+    (b"HTTP/1.1 400 Bad Request\r\n\r\n", "who listens there speaks HTTP, as Ray's dashboard does, and not the"),
+])  # fmt: skip
+def test_an_address_where_something_else_listens_is_refused_at_once(
+    answer: bytes, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", None)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+
+        def serve() -> None:
+            with other.accept()[0] as connection:
+                connection.recv(100)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        address = "{}:{}".format(*other.getsockname())
+        with pytest.raises(ConfigError, match=f"Ray at {address}: {reason}"):
+            connect(address)
+        thread.join()
+
+
+@pytest.mark.parametrize(("raised", "reason"), [
+    (RuntimeError("Version mismatch: The cluster was started with:\n    Ray: 2.9.0\n    Python: 3.10.1\nThis process "
+                  "on node 10.0.0.1 was started with:\n    Ray: 2.60.0\n    Python: 3.11.2\n"),
+     r"with: Ray: 2\.9\.0 Python: 3\.10\.1 This process .* Python: 3\.11\.2; install the cluster's versions here"),
+    (RuntimeError("Failed to connect to GCS. Last connection error: Traceback (most recent call last):\n  File ...\n"
+                  "RpcError: Deadline Exceeded\n"), r"no head answers \(RpcError: Deadline Exceeded\)"),
+])  # fmt: skip
+def test_the_reason_of_a_refused_connection_is_said(
+    raised: Exception, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray has it in its last lines."""
+
+    def init(**_: object) -> None:
+        raise raised
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", init)
+    with pytest.raises(ConfigError, match=f"Ray at auto: .*{reason}; expected the address of a running cluster"):
+        connect("auto")
+
+
+def test_an_address_of_rays_client_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    with pytest.raises(ConfigError, match="Ray at ray://head:10001: that is an address of Ray's client, which cannot"):
+        connect("ray://head:10001")
 
 
 def work(folder: Path, x: int) -> np.ndarray:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +19,8 @@ pytest.importorskip("ray", reason="RAY IS NOT INSTALLED: its executor is not tes
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: shipping is not tested (run make)")
 
 from bench import nodes
+from ccarena import __version__
+from ccarena.errors import WorkerError
 from ccarena.executors import file_cache, shipping
 from ccarena.executors.shipping import Parcel
 
@@ -105,6 +109,17 @@ def test_another_file_of_the_same_name_is_not_taken_for_it(store: Store) -> None
     Path(name).write_text("damaged")
     (name,) = sent_again(parcel).open()
     assert Path(name).read_text() == "first"
+
+
+def test_a_machine_with_another_version_of_ccarena_does_no_work(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    parcel = sent("content")
+    assert sent_again(parcel).open() == "content"
+    monkeypatch.setattr(shipping, "__version__", "0.0.1")
+    here = re.escape(socket.gethostname())
+    with pytest.raises(
+        WorkerError, match=f"the machine {here} has ccarena 0.0.1, and the command is of version {__version__},"
+    ):
+        sent_again(parcel).open()
 
 
 def test_what_a_file_needs_from_its_folder_comes_with_it(store: Store) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import logging
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +19,7 @@ import pytest
 
 from bench import nodes
 from ccarena import cli
+from ccarena.commands import tune
 from ccarena.configs import load_config
 from ccarena.core.dimensions import Dimension
 from ccarena.errors import ConfigError
@@ -23,7 +27,7 @@ from ccarena.extras import how_to_add
 from ccarena.tune import space_files
 from ccarena.tune.page import rows_of, table_of, write
 from ccarena.tune.space import Space, read_space
-from ccarena.tune.sweep import Plan
+from ccarena.tune.sweep import Plan, _on_one_line
 from ccarena.tune.trial import Base, Trials
 
 NO_TUNE = "RAY TUNE IS NOT INSTALLED: sweeps are not run (ccarena[tune])"
@@ -198,6 +202,29 @@ def test_a_resumed_sweep_compares_with_the_trials_before_it(tmp_path: Path, at_u
 
     assert answer("d", 1, 4.0) == "STOP" and answer("e", 1, 10.0) == "CONTINUE"
     assert answer("e", 3, 8.0) == "STOP"
+
+
+def test_progress_counts_the_trials_of_a_grid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[str] = []
+
+    @contextmanager
+    def noted(line: Callable[[], str]) -> Iterator[None]:
+        lines.append(line())
+        yield
+
+    monkeypatch.setattr("ccarena.commands.tune.heartbeat", noted)
+    monkeypatch.setattr("ccarena.commands.tune.sweep", lambda *_: ([], 1))
+    plan = Plan("a", 3, 1, "random", "none", 1, {}, "")
+    tune._sweep(tmp_path, plan, Space({"algorithm.gamma": Dimension("grid", (0.5, 0.9))}), None)
+    assert lines == ["sweep: 0 of 6 trials begun"]
+
+
+def test_the_error_of_a_trial_is_logged_on_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    pytest.importorskip("ray", reason="RAY IS NOT INSTALLED: its executor is not tested (ccarena[ray])")
+    log = logging.getLogger("test_tune")
+    log.addFilter(_on_one_line)
+    log.error("Trial task failed for trial %s", "a", exc_info=ValueError("ray::train() (pid=1)\n  File\nseed 1 ended"))
+    assert caplog.text.endswith("Trial task failed for trial a: seed 1 ended\n")
 
 
 @pytest.mark.slow

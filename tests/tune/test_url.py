@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import pickle
@@ -181,23 +182,43 @@ def test_a_url_that_cannot_be_used_is_said_before_anything_is_written(
     assert sorted(tmp_path.rglob("*")) == before
 
 
+DEADLINE_S = 900
+"""Longest time of one sweep, for machines that other work makes slow."""
+
+
 class Sweep:
-    """`ccarena tune` in a process of its own, on a machine that nobody else works on."""
+    """`ccarena tune` in a process of its own, on a machine that nobody else works on; killed after the block."""
 
     def __init__(self, url: str, cache: Path, *words: str) -> None:
         environment = os.environ | {"XDG_CACHE_HOME": str(cache)}
         command = [sys.executable, "-m", "ccarena.cli", "tune", "--out", url, *words]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+        self._said = cache.with_suffix(".said")
+        with open(self._said, "w", encoding="utf-8") as file:
+            self.process = subprocess.Popen(command, stderr=file, env=environment)
+        self._deadline_s = time.monotonic() + DEADLINE_S
 
-    def wait(self, condition: Any) -> None:
-        deadline_s = time.monotonic() + 240
+    def __enter__(self) -> Sweep:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    @property
+    def said(self) -> str:
+        return self._said.read_text("utf-8")
+
+    def wait(self, condition: Callable[[], Any]) -> None:
         while not condition():
-            assert self.process.poll() is None and time.monotonic() < deadline_s
+            assert self.process.poll() is None, f"it ended with {self.process.poll()}: {self.said}"
+            assert time.monotonic() < self._deadline_s, f"still at it after {DEADLINE_S} s: {self.said}"
             time.sleep(0.2)
 
     def ended(self) -> tuple[int, str]:
-        _, said = self.process.communicate(timeout=240)
-        return self.process.returncode, said
+        try:
+            return self.process.wait(self._deadline_s - time.monotonic()), self.said
+        except subprocess.TimeoutExpired:
+            pytest.fail(f"still at it after {DEADLINE_S} s: {self.said}")
 
 
 def trials_over(store: Path) -> list[str]:
@@ -218,10 +239,10 @@ def test_another_machine_goes_on_with_a_sweep(ended_by: signal.Signals, tmp_path
     url = f"file://{store}"
     words = ["--space", str(space(tmp_path, "algorithm.gamma: {grid: [0.5, 0.6, 0.7, 0.8, 0.9]}")), "--samples", "1"]
     words += ["--seeds", "1", "--validations", "2", *SMALL]
-    first = Sweep(url, tmp_path / "one", *words)
-    first.wait(lambda: trials_over(store))
-    first.process.send_signal(ended_by)
-    code, said = first.ended()
+    with Sweep(url, tmp_path / "one", *words) as first:
+        first.wait(lambda: trials_over(store))
+        first.process.send_signal(ended_by)
+        code, said = first.ended()
     go_on = f"ccarena tune --out {url} --resume"
     if ended_by == signal.SIGINT:
         assert code == cli.INTERRUPTED and "Traceback" not in said
@@ -231,7 +252,8 @@ def test_another_machine_goes_on_with_a_sweep(ended_by: signal.Signals, tmp_path
     runs = [store / "trials" / trial / "seed-1" for trial in trials_over(store)]
     over = {path: path.stat().st_mtime_ns for run in runs for path in run.glob("*.jsonl")}
     assert 0 < len(runs) < 5 and over
-    code, said = Sweep(url, tmp_path / "another", "--resume").ended()
+    with Sweep(url, tmp_path / "another", "--resume") as second:
+        code, said = second.ended()
     assert code == 0, said
     assert {path: path.stat().st_mtime_ns for path in over} == over, "whole trials are kept"
     folders = {path.name for path in (store / "trials").iterdir()}
@@ -240,3 +262,51 @@ def test_another_machine_goes_on_with_a_sweep(ended_by: signal.Signals, tmp_path
     best = json.loads((store / "best.json").read_text("utf-8"))
     assert best["runs"] == [f"{url}/trials/{best['trial']}/seed-1"] and (store / "page.html").is_file()
     assert not list(store.rglob("lease*")) and not (store / "ray").exists()
+
+
+REWARD = """
+from shares import of_capacity
+
+
+def plain(report, privileged):
+    return of_capacity(report.throughput_mbps, privileged)
+
+
+def doubled(report, privileged):
+    return 2 * plain(report, privileged)
+"""
+SHARES = """
+def of_capacity(rate_mbps, privileged):
+    return rate_mbps / privileged.capacity_mbps.clip(0.01)
+"""
+
+
+@pytest.mark.slow
+def test_files_that_a_space_names_go_on_with_a_killed_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Own files are the sweep's from its start, however they change; a recording stays where it is."""
+    mine, store = tmp_path / "mine", tmp_path / "store"
+    mine.mkdir()
+    monkeypatch.chdir(mine)
+    Path("own.py").write_text(REWARD)
+    Path("shares.py").write_text(SHARES)
+    for name in ("one", "two"):
+        Path(f"{name}.trace").write_text("".join(f"{ms}\n" for ms in range(1, 1001)))
+    text = "reward: {grid: [{name: own.py:plain}, {name: own.py:doubled}]}\n"
+    text += "env.link.traces: {grid: [[one.trace], [two.trace]]}"
+    words = ["--space", str(space(mine, text)), "--samples", "1", "--seeds", "1", "--validations", "2", *SMALL]
+    words += ["--env.link.kinds", '{"trace": 1}', "--validation.kinds", '["constant"]', "--scheduler", "none"]
+    url = f"file://{store}"
+    with Sweep(url, tmp_path / "first", *words) as first:
+        first.wait(lambda: trials_over(store))
+    assert 0 < len(trials_over(store)) < 4
+    Path("own.py").write_text("def plain(report):\n    raise ValueError('changed')")
+    Path("shares.py").unlink()
+    monkeypatch.chdir(tmp_path)
+    with Sweep(url, tmp_path / "second", "--resume") as second:
+        code, said = second.ended()
+    assert code == 0, said
+    rows = list(csv.DictReader((store / "trials.csv").read_text("utf-8").splitlines()))
+    assert len(rows) == 4 and {row["state"] for row in rows} == {"whole"}
+    for run in (store / "trials").glob("*/seed-1"):
+        kept = {path.name: path.read_text("utf-8") for path in (run / "own").glob("*.py")}
+        assert kept == {"own.py": REWARD, "shares.py": SHARES}
