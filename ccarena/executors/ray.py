@@ -45,8 +45,8 @@ _PREFACE, _SETTINGS = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", bytes((0, 0, 0, 4, 0,
 """Begin of a connection of gRPC: a client's preface, and the frame of settings that both sides send (RFC 9113, 3.4)."""
 _ADDRESS = re.compile(r"\(pid=\d+, ip=([^,)\s]+)")
 _CLIENT = "ray://"
-_MISMATCH, _TRACEBACK = "Version mismatch", "Traceback (most recent call last):"
-"""Begin of Ray's error for another version on the cluster; end of the first line of errors that end with a reason."""
+_MISMATCH = "Version mismatch"
+"""Begin of Ray's error for another version on the cluster."""
 _STARTS = 4
 """Attempts to start Ray on this machine: it gives its processes half a minute, which busy machines exceed."""
 _AHEAD = 2  # pieces handed out per core of the cluster
@@ -158,7 +158,7 @@ def _answers(address: str) -> None:
         except OSError:  # it is silent, or hangs up
             answer = b""
     if answer[3:4] != _SETTINGS[3:4]:
-        what = "HTTP, as Ray's dashboard does," if answer.startswith(b"HTTP/1") else "something else"
+        what = "HTTP, as Ray's dashboard does," if answer.startswith((b"HTTP/1", b"<")) else "something else"
         raise OSError(f"who listens there speaks {what} and not the protocol of a head")
 
 
@@ -168,8 +168,9 @@ def _reason(error: Exception) -> str:
         return error.strerror
     if str(error).startswith(_MISMATCH):
         return f"{' '.join(str(error).split())}; install the cluster's versions here"
-    line = first_line(error)
-    return f"no head answers ({last_line(error)})" if line.endswith(_TRACEBACK) else line
+    if error.__cause__ is not None:  # it ends with a traceback, and the last line of that is the reason
+        return f"it cannot be joined ({last_line(error.__cause__).partition('. ')[0]})"
+    return first_line(error)
 
 
 @dataclass(frozen=True)

@@ -90,24 +90,45 @@ def test_an_address_where_something_else_listens_is_refused_at_once(
         thread.join()
 
 
-@pytest.mark.parametrize(("raised", "reason"), [
-    (RuntimeError("Version mismatch: The cluster was started with:\n    Ray: 2.9.0\n    Python: 3.10.1\nThis process "
-                  "on node 10.0.0.1 was started with:\n    Ray: 2.60.0\n    Python: 3.11.2\n"),
-     r"with: Ray: 2\.9\.0 Python: 3\.10\.1 This process .* Python: 3\.11\.2; install the cluster's versions here"),
-    (RuntimeError("Failed to connect to GCS. Last connection error: Traceback (most recent call last):\n  File ...\n"
-                  "RpcError: Deadline Exceeded\n"), r"no head answers \(RpcError: Deadline Exceeded\)"),
-])  # fmt: skip
+MISMATCH = """Version mismatch: The cluster was started with:
+    Ray: 2.9.0
+    Python: 3.10.1
+This process on node 10.0.0.1 was started with:
+    Ray: 2.60.0
+    Python: 3.11.2
+"""
+UNJOINED = """Failed to connect to GCS. Last connection error: Traceback (most recent call last):
+  File "node.py", line 996, in _init_gcs_client
+ray.exceptions.AuthenticationError: RPC error: InvalidAuthToken: Authentication token is missing. Ensure that
+"""
+
+
+@pytest.mark.parametrize(
+    ("raised", "cause", "reason"),
+    [
+        (
+            RuntimeError(MISMATCH),
+            None,
+            r"with: Ray: 2\.9\.0 Python: 3\.10\.1 This .*; install the cluster's versions here;",
+        ),
+        (
+            ConnectionError("Failed"),
+            RuntimeError(UNJOINED),
+            r"it cannot be joined \(ray.*Authentication token is missing\);",
+        ),
+    ],
+)
 def test_the_reason_of_a_refused_connection_is_said(
-    raised: Exception, reason: str, monkeypatch: pytest.MonkeyPatch
+    raised: Exception, cause: Exception | None, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ray has it in its last lines."""
+    """Ray has it in its last lines, or those of the cause."""
 
     def init(**_: object) -> None:
-        raise raised
+        raise raised from cause
 
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", init)
-    with pytest.raises(ConfigError, match=f"Ray at auto: .*{reason}; expected the address of a running cluster"):
+    with pytest.raises(ConfigError, match=f"Ray at auto: .*{reason} expected the address of a running cluster"):
         connect("auto")
 
 
