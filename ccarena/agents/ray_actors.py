@@ -10,7 +10,7 @@ from typing import Any
 
 from ccarena.core.terminal import again
 from ccarena.errors import TrainingError
-from ccarena.executors.ray import first_line, last_line, module, on_machine
+from ccarena.executors.ray import first_line, last_line, module, on_machine, reason_of
 
 __all__ = ["Crew", "Lost"]
 
@@ -81,10 +81,10 @@ class Crew:
         self.restarts += 1
         if self._failures[index] >= self._deaths:
             raise TrainingError(
-                f"worker {index} died {self._failures[index]} times in a row: {first_line(error)}; see Ray's logs; "
-                f"{again()}"
+                f"worker {index} died {self._failures[index]} times in a row, the last time{on_machine(error)}: "
+                f"{reason_of(error)}; see Ray's logs; {again()}"
             ) from error
-        log.warning("worker %d died (%s); replacing it with fresh worlds", index, first_line(error))
+        log.warning("worker %d died (%s); replacing it with fresh worlds", index, reason_of(error))
         with contextlib.suppress(self._ray.exceptions.RayError, ValueError):
             self._ray.kill(self.actors[index])
         self.actors[index] = self._create(index)

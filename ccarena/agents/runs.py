@@ -16,8 +16,10 @@ import torch
 
 from ccarena.agents import checkpoint
 from ccarena.configs import TrainConfig, load_config
+from ccarena.configs.link_distribution import trained_on
 from ccarena.configs.own_files import portable
-from ccarena.core.files import remove_stale
+from ccarena.core.files import digest, remove_stale
+from ccarena.data.dataset import MANIFEST
 from ccarena.errors import CheckpointError, ConfigError
 from ccarena.runs.run_folder import CONFIG, LOCK
 
@@ -119,6 +121,26 @@ def resumable(config: Mapping[str, Any], out: Path) -> checkpoint.Checkpoint | N
             f"{out}: the run was started with other values of {', '.join(keys)}; give those, or start a new run"
         )
     return start
+
+
+def sources(config: TrainConfig) -> list[list[str]]:
+    """Returns kind, name and digest of each file that `config` learns from and a run does not copy."""
+    links = [each for each in trained_on(config) if each["kind"] in ("trace", "conditions", "find")]
+    found = [[each["kind"], each["name"], each["digest"]] for each in links]
+    for folder in config.algorithm.datasets:
+        found.append(["dataset", Path(folder).name, digest((Path(folder) / MANIFEST).read_bytes())])
+    return found
+
+
+def check_sources(config: TrainConfig, start: checkpoint.Checkpoint, out: Path) -> None:
+    """Raises CheckpointError if a file of `sources` is another one than the run in `out` has learned from."""
+    now = sources(config)
+    for kind, name, was in start.rest.get("sources", ()):  # older checkpoints have none
+        if [kind, name, was] not in now:
+            raise CheckpointError(
+                f"{out}: the {kind} {name} was changed after the run began (it had the digest {was}); put it back as "
+                "it was, or start a new run for the changed one"
+            )
 
 
 def fixed(config: Mapping[str, Any]) -> dict[str, Any]:

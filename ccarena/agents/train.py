@@ -24,7 +24,7 @@ from ccarena.agents.algorithms import build
 from ccarena.agents.curriculum import Curriculum
 from ccarena.agents.observed import observed_range
 from ccarena.agents.progress import Display, Recorder, ReportSums
-from ccarena.agents.runs import JUDGING, check_device, fixed, locked, resumable, signals
+from ccarena.agents.runs import JUDGING, check_device, check_sources, fixed, locked, resumable, signals, sources
 from ccarena.agents.tracking import flat, tracker
 from ccarena.agents.validation import Best, Validator, kinds_of
 from ccarena.agents.worlds import environments
@@ -205,6 +205,7 @@ class _Run:
     ) -> None:
         self._context, self._config, self._algorithm, self._out = context, context.config, algorithm, out
         self._recorder, self._display, self._interrupted = recorder, display, interrupted
+        self._sources = sources(self._config)
         self._began_s = self._saved_s = time.monotonic()
         self._elapsed_s = elapsed_s
         self._has_checkpoint = checkpoint.exists(out)
@@ -291,6 +292,7 @@ class _Run:
         best_arrays, best = self._best.state()
         whole = {
             "config": fixed(self._context.portable),
+            "sources": self._sources,
             "algorithm": rest,
             "recorder": self._recorder.state(),
             "validation": best,
@@ -358,6 +360,8 @@ def _learn(
         recorder.clear()
     if algorithm.decisions >= config.total_decisions or stopped_early(config, best):
         return best
+    if start is not None:
+        check_sources(config, start, out)
     with ExitStack() as stack:
         recorder.board(flat(config), tracker(config, out))
         stack.enter_context(closing(recorder))

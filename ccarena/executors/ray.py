@@ -43,7 +43,10 @@ DEATHS = 3
 _ANSWERS_WITHIN_S = 10.0
 _PREFACE, _SETTINGS = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 """Begin of a connection of gRPC: a client's preface, and the frame of settings that both sides send (RFC 9113, 3.4)."""
-_ADDRESS = re.compile(r"\(pid=\d+, ip=([^,)\s]+)")
+_ADDRESS = re.compile(r"\(pid=\d+, ip=([^,)\s]+)|^\tip: (\S+)", re.MULTILINE)
+_MODE = "RAY_AUTH_MODE"
+_MODE_GIVEN = _MODE in os.environ
+"""Whether the user has said if a token is to be sent; Ray sets the variable, too."""
 _CLIENT = "ray://"
 _MISMATCH = "Version mismatch"
 """Begin of Ray's error for another version on the cluster."""
@@ -80,8 +83,8 @@ def module(purpose: str = "--executor ray") -> ModuleType:
         os.environ.setdefault(name, value)
     # A head asks for the user's token where there is one (Ray 2.60, authentication_token_setup.py). Who joins it has to
     # be told so before the package is imported, which reads this once; later it would only mislead child processes.
-    if "ray" not in sys.modules and (Path.home() / ".ray" / "auth_token").is_file():
-        os.environ.setdefault("RAY_AUTH_MODE", "token")
+    if "ray" not in sys.modules and _token().is_file():
+        os.environ.setdefault(_MODE, "token")
     try:
         return importlib.import_module("ray")
     except ImportError as error:
@@ -103,8 +106,11 @@ def connect(address: str | None = None) -> bool:
     for attempt in range(_STARTS):
         try:
             _answers(where)
+            _settle_token(where)
             ray.init(address=where, log_to_driver=False, logging_level=logging.WARNING, **started)
             break
+        except SystemExit as error:  # Ray's own answer to SIGTERM while it starts
+            raise KeyboardInterrupt from error
         except Exception as error:  # Ray raises whatever it likes, plain Exception among it
             reason = _reason(error)
             if where == "local" and attempt < _STARTS - 1:
@@ -160,6 +166,32 @@ def _answers(address: str) -> None:
     if answer[3:4] != _SETTINGS[3:4]:
         what = "HTTP, as Ray's dashboard does," if answer.startswith((b"HTTP/1", b"<")) else "something else"
         raise OSError(f"who listens there speaks {what} and not the protocol of a head")
+
+
+def _settle_token(address: str) -> None:
+    """Has calls to the head at HOST:PORT bring the user's token only if it asks for one. What the user has set stays.
+
+    Ray makes a token when it starts on this machine (2.60). A head that asks for none could not answer to a process
+    that does: it would take it for dead, and end its actors.
+    """
+    if _MODE_GIVEN or not _token().is_file() or not address.rpartition(":")[2].isdigit():
+        return
+    from ray._raylet import Config, GcsClient
+
+    def bring(mode: str) -> None:
+        os.environ[_MODE] = mode
+        Config.initialize("")  # as Ray's own `authentication_token_setup` does
+
+    bring("disabled")
+    try:
+        GcsClient(address=address)
+    except Exception as error:  # for any other one, `ray.init` has a message
+        if "InvalidAuthToken" in str(error):
+            bring("token")
+
+
+def _token() -> Path:
+    return Path.home() / ".ray" / "auth_token"
 
 
 def _reason(error: Exception) -> str:
@@ -365,11 +397,17 @@ def last_line(error: BaseException) -> str:
 
 
 def reason_of(error: BaseException) -> str:
-    """Returns the reason of an error of Ray's on one line: the exception of a task that raised one, else its begin."""
-    return last_line(error) if isinstance(error, module().exceptions.RayTaskError) else first_line(error)
+    """Returns the reason of an error of Ray's on one line: of a task's, its exception; of a death, the cause."""
+    errors = module().exceptions
+    if isinstance(error, errors.RayTaskError):
+        return last_line(error)
+    if isinstance(error, errors.RayActorError):  # its second part, after lines about the actor, and before advice
+        said = [line for line in str(error).strip().splitlines() if not line.startswith("\t")]
+        return said[min(1, len(said) - 1)].partition(" There are some potential")[0].rstrip(".")
+    return first_line(error)
 
 
 def on_machine(error: BaseException) -> str:
     """Returns ` on the machine ADDRESS` of an error that a process of the cluster raised; nothing if it is unknown."""
     found = _ADDRESS.search(str(error))
-    return f" on the machine {found[1]}" if found else ""
+    return f" on the machine {found[1] or found[2]}" if found else ""

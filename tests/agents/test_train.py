@@ -199,6 +199,21 @@ def test_a_run_with_a_gpu_is_resumed_without_one(whole: Path, tmp_path: Path, mo
     assert all(np.array_equal(a[name], b[name]) for name in a)
 
 
+def test_a_recording_that_was_changed_meanwhile_is_refused_by_name(tmp_path: Path) -> None:
+    """A run has no copy of it, and its policy would say that it was trained on the new one alone."""
+    trace, run = tmp_path / "link.trace", tmp_path / "run"
+    trace.write_text("".join(f"{ms}\n" for ms in range(1, 1001)))
+    links = {"env.link.kinds": {"trace": 1}, "env.link.traces": [str(trace)]}
+    training.train(configuration(run, **links), make_envs=make_toy)
+    longer = configuration(run, total_decisions=10_000, **links)
+    before = trace.read_bytes()
+    trace.write_text("1\n")
+    with pytest.raises(CheckpointError, match=r"run: the trace link\.trace was changed after the run began .*put"):
+        training.train(longer, resume=True, make_envs=make_toy)
+    trace.write_bytes(before)
+    assert training.train(longer, resume=True, make_envs=make_toy) == 0
+
+
 def test_a_full_disk_does_not_stop_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save, calls = checkpoint.save, []
 

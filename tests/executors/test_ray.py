@@ -132,6 +132,14 @@ def test_the_reason_of_a_refused_connection_is_said(
         connect("auto")
 
 
+def test_sigterm_while_ray_starts_is_an_interruption(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray's own handler would end the process without a word."""
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", lambda **_: sys.exit(signal.SIGTERM))
+    with pytest.raises(KeyboardInterrupt):
+        connect("auto")
+
+
 def test_an_address_of_rays_client_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     with pytest.raises(ConfigError, match="Ray at ray://head:10001: that is an address of Ray's client, which cannot"):
@@ -199,6 +207,27 @@ def test_work_without_any_core_ends_with_the_command_that_goes_on(
     (error,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert "the Ray cluster has had no core for" in error and error.endswith("go on with: ccarena " + " ".join(words))
     assert "Traceback" not in done.stderr
+
+
+ACTS = (
+    "import sys; from ccarena.executors.ray import connect, module; connect(sys.argv[1]); ray = module(); "
+    "actor = ray.remote(num_cpus=1)(type('Actor', (), {'answer': lambda self: 'answered'})).remote(); "
+    "print(ray.get(actor.answer.remote()))"
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["disabled", "token"])
+def test_a_token_is_brought_to_a_head_that_asks_for_it_alone(mode: str, tmp_path: Path) -> None:
+    """Ray made it when it was started on this machine; a head without it takes who demands it for dead."""
+    (tmp_path / ".ray").mkdir()
+    (tmp_path / ".ray/auth_token").write_text(64 * "a")
+    own = {name: value for name, value in os.environ.items() if name != "RAY_AUTH_MODE"} | {"HOME": str(tmp_path)}
+    with nodes.apart(1, HOME=str(tmp_path), RAY_AUTH_MODE=mode) as (address, _):
+        done = subprocess.run(
+            [sys.executable, "-c", ACTS, address], env=own, capture_output=True, text=True, timeout=180
+        )
+    assert done.stdout == "answered\n", done.stderr[-2000:]
 
 
 WATCHED = (
