@@ -176,7 +176,7 @@ def _settle_token(address: str) -> None:
     """
     if _MODE_GIVEN or not _token().is_file() or not address.rpartition(":")[2].isdigit():
         return
-    from ray._raylet import Config, GcsClient
+    from ray._raylet import Config, GcsClient  # type: ignore[attr-defined]
 
     def bring(mode: str) -> None:
         os.environ[_MODE] = mode
