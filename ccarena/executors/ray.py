@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, ModuleType
@@ -46,7 +46,7 @@ _PREFACE, _SETTINGS = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", bytes((0, 0, 0, 4, 0,
 _ADDRESS = re.compile(r"\(pid=\d+, ip=([^,)\s]+)|^\tip: (\S+)", re.MULTILINE)
 _MODE = "RAY_AUTH_MODE"
 _MODE_GIVEN = _MODE in os.environ
-"""Whether the user has said if a token is to be sent; Ray sets the variable, too."""
+"""True if the user has said how a head is called. Ray sets the variable later, too."""
 _CLIENT = "ray://"
 _MISMATCH = "Version mismatch"
 """Begin of Ray's error for another version on the cluster."""
@@ -184,10 +184,24 @@ def _settle_token(address: str) -> None:
 
     bring("disabled")
     try:
-        GcsClient(address=address)
+        with _silenced():
+            GcsClient(address=address)
     except Exception as error:  # for any other one, `ray.init` has a message
         if "InvalidAuthToken" in str(error):
             bring("token")
+
+
+@contextlib.contextmanager
+def _silenced() -> Iterator[None]:
+    """Drops what native code writes to stderr in the block."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _token() -> Path:

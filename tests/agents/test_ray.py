@@ -510,7 +510,7 @@ def test_a_lost_head_ends_training_and_another_cluster_goes_on_with_it(
     while "error: " not in (text := (tmp_path / "said").read_text()):
         assert time.monotonic() < deadline_s, text
         time.sleep(0.1)
-    (error,) = [line for line in text.splitlines() if "error: " in line]
+    (error,) = [line for line in text.splitlines() if line.startswith("error: ")]
     assert "the Ray cluster at " in error
     assert error.endswith(f"(--ray-address), and go on with: ccarena train --out {out} --resume")
     assert "Traceback" not in text and "Failed to connect to GCS" not in text

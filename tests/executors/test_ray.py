@@ -228,6 +228,7 @@ def test_a_token_is_brought_to_a_head_that_asks_for_it_alone(mode: str, tmp_path
             [sys.executable, "-c", ACTS, address], env=own, capture_output=True, text=True, timeout=180
         )
     assert done.stdout == "answered\n", done.stderr[-2000:]
+    assert "InvalidAuthToken" not in done.stderr, "looking for it is silent"
 
 
 WATCHED = (
