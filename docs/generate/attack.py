@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from ccarena.attacks.case import FEWEST_QUEUED
 from ccarena.attacks.harms import HARMS
 from ccarena.attacks.published import entries
 from ccarena.attacks.space import DEFAULT
 from ccarena.envs.described import row
+from ccarena.scenarios.schemes import registered
 
 GENERATED = "<!-- Generated from docs/attack.json by `make docs`; `make attacks` writes it. -->"
 RESULTS = Path("docs", "attack.json")
@@ -45,8 +47,16 @@ def effort() -> str:
     [(candidates, seeds, seed)] = efforts
     return (
         f"Each entrant was attacked with {candidates} links and seed {seed}. A value is the median over {seeds} "
-        "other seeds."
+        "other seeds. Links are simplified after the search: one whose capacity changes may become a steady one at its "
+        f"last level, below the least rate of the space. A buffer has at least {FEWEST_QUEUED} packets."
     )
+
+
+def others() -> str:
+    """Returns a sentence on schemes of the registry without a row."""
+    attacked = {name.partition("@")[0] for name in entries(RESULTS)}
+    rest = [f"`{name}`" for name, about in registered().items() if name not in attacked and not about["alias_of"]]
+    return f"The table has {len(attacked)} schemes of the registry. Not attacked: {', '.join(rest)}."
 
 
 def markdown() -> str:
@@ -54,7 +64,21 @@ def markdown() -> str:
     lines = [GENERATED, "", "## The harms", "", row("harm", "value", "threshold"), row("---", "---", "---")]
     lines += [row(f"`{name}`", harm.definition, f"{harm.threshold:g}") for name, harm in HARMS.items()]
     space = DEFAULT.read_text("utf-8").partition("\n")[2].rstrip("\n")
-    lines += ["", "## The default space", "", "```text", space, "```", "", "## The worst links", "", effort(), ""]
+    lines += [
+        "",
+        "## The default space",
+        "",
+        "```text",
+        space,
+        "```",
+        "",
+        "## The worst links",
+        "",
+        effort(),
+        "",
+        others(),
+        "",
+    ]
     lines += [row(*HEAD), row(*["---"] * len(HEAD))]
     for name, about in entries(RESULTS).items():
         for find in about["finds"]:

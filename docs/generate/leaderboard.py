@@ -6,6 +6,7 @@ It rewrites the tables after the mark, and writes the means of every cell beside
 from __future__ import annotations
 
 import csv
+import datetime
 import io
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from typing import Any
 from ccarena.core.files import scratch, write_atomically
 from ccarena.eval.leaderboard.exchange import export_means
 from ccarena.eval.leaderboard.figures import SCORES
+from ccarena.eval.leaderboard.links import MODELS, PRESETS, traces_of
 from ccarena.eval.leaderboard.listing import Line, agreement_of, lines, score_of, tracks_of, visible_of
 from ccarena.eval.leaderboard.ranking import first_of
 from ccarena.eval.leaderboard.store import Store
@@ -58,6 +60,7 @@ def markdown(store: Store) -> str:
     counts = store.counts()
     parts = [
         GENERATED,
+        _conditions(store),
         f"{counts['runs']:,} runs in {counts['cells']:,} cells. Means of every cell, [alone]({ALONE}) and [in "
         f"pairs]({PAIRS}), have all figures.",
     ]
@@ -72,6 +75,23 @@ def markdown(store: Store) -> str:
             visible_of(first, track),
         ]
     return "\n\n".join([*filter(None, parts), *_other_scores(store, name, first, who)]) + "\n"
+
+
+def _conditions(store: Store) -> str:
+    """Returns what the runs share, and names their links: models and presets by number, recordings by name."""
+    runs, places = list(store.all_runs()), store.places()
+    of = {name: ", ".join(sorted({str(run[name]) for run in runs})) for name in ("version", "backend", "machine")}
+    lengths = ", ".join(f"{length:g}" for length in sorted({place["duration_s"] for place in places}))
+    seeds = len({run["seed"] for run in runs})
+    traces = {place["trace"] for place in places}
+    generated = {trace.name for trace in traces_of([PRESETS, MODELS])} & traces
+    others = f" and {', '.join(sorted(traces - generated))}" if traces - generated else ""
+    today = datetime.date.today().isoformat()
+    return (
+        f"Version {of['version']}, backend `{of['backend']}`, {of['machine']}, written {today}. "
+        f"A run takes {lengths} s; cells have {seeds} seed{'' if seeds == 1 else 's or fewer'}. "
+        f"Links: {len(generated)} generated traces{others}."
+    )
 
 
 def _row(line: Line) -> str:
@@ -90,12 +110,13 @@ def _other_scores(store: Store, name: str, first: dict[str, Any], who: dict[int,
         for track in tracks_of(group, who):
             ranked = [line for line in lines(group, who, track) if line.row["rank"]]
             leaders = ", ".join(f"{line.name} ({line.rank})" for line in ranked[:MOST])
+            leaders += f", and {len(ranked) - MOST} more" if len(ranked) > MOST else ""
             rows.append(f"| {FIGURES[score].title} | {track} | {leaders} |")
             if sentence := agreement_of(group, first, who, track):
                 changes.append(f"- {FIGURES[score].title}, {sentence}")
     if rows:
         yield f"### {name[0].upper()}{name[1:]}, by the other scores"
-        yield "\n".join(["| score | track | first places, with ranks |", "|---|---|---|", *rows])
+        yield "\n".join(["| score | track | first entrants, with ranks |", "|---|---|---|", *rows])
         yield "\n".join(changes)
 
 

@@ -20,4 +20,5 @@ def test_the_sample_is_a_result_and_all_entrants_were_attacked_alike() -> None:
     above = PAGE.read_text(encoding="utf-8").partition(docs.GENERATED)[0]
     assert docs.sample() in above and docs.filled(above) == above, "run make docs"
     efforts = [(each["candidates"], each["seeds"], each["seed"]) for each in docs.entries(docs.RESULTS).values()]
+    assert "`gcc`" in docs.others() and "`cubic`" not in docs.others() and "`hercules`" not in docs.others()
     assert len(set(efforts)) == 1 and str(efforts[0][0]) in docs.effort()

@@ -49,12 +49,21 @@ class Taken:
 
 
 def export(store: Store, out: Path) -> tuple[int, list[Path]]:
-    """Writes every run to `out`, .csv or .parquet, and places and entrants to a .json beside it.
+    """Writes every run to `out`, .csv or .parquet, with names that nothing reads again, and places and entrants to a
+    .json beside it.
 
     Returns the number of runs and the files. Raises ConfigError for another suffix, MissingDependencyError if Parquet
     needs Polars.
     """
-    rows = [{name: _short(value) for name, value in row.items()} for row in store.all_runs()]
+    places, entrants = store.places(), store.entrants()
+    where = {place["digest"]: place["name"] for place in places}
+    who = {entrant["digest"]: entrant["label"] for entrant in entrants}
+    rows = [
+        {name: _short(value) for name, value in row.items()}
+        | {"place_name": where[row["place"]], "entrant_label": who[row["entrant"]]}
+        | {"opponent_label": who.get(row["opponent"], "")}
+        for row in store.all_runs()
+    ]
     if not rows:
         raise ConfigError(f"{store.where}: no runs are stored; `ccarena leaderboard run` makes some")
     columns = of_rows(rows)
@@ -70,7 +79,7 @@ def export(store: Store, out: Path) -> tuple[int, list[Path]]:
     else:
         raise ConfigError(f'{out}: cannot write "{out.suffix}"; expected .csv or .parquet')
     beside = out.with_suffix(".json")
-    named = {"version": __version__, "places": store.places(), "entrants": store.entrants()}
+    named = {"version": __version__, "places": places, "entrants": entrants}
     write_atomically(beside, json.dumps(named, indent=1, ensure_ascii=False) + "\n")
     return len(rows), [out, beside]
 

@@ -88,11 +88,9 @@ def agreement_of(group: Mapping[str, Any], first: Mapping[str, Any], entrants: E
     before = sorted(rows, key=lambda row: -then[row["entrant"]])
     moved = sum(one is not other for one, other in zip(rows, before, strict=True))
     if not moved:
-        return f"{track}: the order is the same as by power."
+        return f"{track}: the order is the same as by the default score."
     tau = agreement([row["score"] for row in rows], [then[row["entrant"]] for row in rows])
-    return (
-        f"{track}: {moved} of {len(rows)} entrants change places; Kendall's tau with the order by power is {tau:.2f}."
-    )
+    return f"{track}: {moved} of {len(rows)} entrants change places; Kendall's tau with the default order is {tau:.2f}."
 
 
 def short_names(entrants: Entrants) -> dict[int, tuple[str, str]]:

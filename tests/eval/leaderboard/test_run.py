@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from boards import SMALL
 
-from ccarena import cli
+from ccarena import __version__, cli
 from ccarena.core.files import digest
 from ccarena.core.learned_schemes import shipped_policies
 from ccarena.errors import ConfigError
@@ -162,6 +162,8 @@ def test_results_of_others_are_run_again(small: Path, tmp_path: Path) -> None:
             assert {row["origin"] for row in other.all_runs()} == {name}
     with (tmp_path / "out.csv").open(newline="") as table:
         rows = list(csv.DictReader(table))
+    named = {(row["entrant_label"], row["opponent_label"]) for row in rows}
+    assert {("copa", ""), ("copa", "cubic")} <= named and all(row["place_name"] for row in rows)
     with (tmp_path / "lie.csv").open("w", newline="") as table:
         writer = csv.DictWriter(table, rows[0])
         writer.writeheader()
@@ -206,6 +208,7 @@ def test_what_is_shipped(small: Path, tmp_path: Path) -> None:
     with Store(str(small), read_only=True) as store:
         ship(store, page)
         text = page.read_text()
+        assert f"Version {__version__}, backend `sim`, " in text and " s; cells have " in text
         assert text.startswith("# Words") and "old" not in text and "| copa | 0." in text and LATE not in text
         ship(store, page)
         assert page.read_text() == text

@@ -131,7 +131,7 @@ def test_ranks_by_score_and_by_own_weights(browser: Browser, site: Path, small: 
     browser.evaluate(f"{CHOOSE}('weight-1', 0)")
     browser.evaluate(f"{CHOOSE}('weight-2', 4)")
     assert [row[0] for row in browser.evaluate(RANKS)] == ["1", "2", "3"]
-    assert "entrants change places; Kendall's tau with the order by power is" in browser.evaluate(SAID)
+    assert "entrants change places; Kendall's tau with the default order is" in browser.evaluate(SAID)
     assert inaccessible(browser) == [] and browser.messages == []
 
 

@@ -126,9 +126,9 @@ addEventListener("DOMContentLoaded", () => {
       const moved = ranked.filter((row) => now.get(row.entrant) !== then.get(row.entrant)).length;
       if (score.value !== data.scores[0].name && ranked.length > 1) {
         const value = tau(ranked.map((row) => row.score), ranked.map((row) => first.get(row.entrant)));
-        const text = Number.isFinite(value) ? `; Kendall's tau with the order by power is ${value.toFixed(2)}` : "";
+        const text = Number.isFinite(value) ? `; Kendall's tau with the default order is ${value.toFixed(2)}` : "";
         sentences.push(moved ? `${track}: ${moved} of ${ranked.length} entrants change places${text}.`
-          : `${track}: the order is the same as by power.`);
+          : `${track}: the order is the same as by the default score.`);
       }
     }
     said.textContent = sentences.join(" ");
