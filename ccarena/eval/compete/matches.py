@@ -26,7 +26,7 @@ import numpy as np
 
 from ccarena import _core
 from ccarena.core.terminal import Progress
-from ccarena.errors import ConfigError, ScenarioError
+from ccarena.errors import ConfigError, ControllerError, ScenarioError
 from ccarena.eval.compete.bottlenecks import Bottleneck
 from ccarena.eval.heldout.links import MOST_SEEDS
 from ccarena.eval.measure.record import FLOWS, MATCH, PACKETS, REQUIREMENT, Record
@@ -186,7 +186,7 @@ def compete(
 
     The same plan gives the same rows on any number of threads. `rows`, if given, is filled as runs finish, so that an
     interruption loses no finished run. `progress(done, total)` counts them. Raises ConfigError before anything is run,
-    ScenarioError or PolicyError.
+    ScenarioError or PolicyError, and after all other runs ControllerError for a user's class that failed.
     """
     plan.check()
     entrants = {entrant.label: entrant for entrant in plan.entrants}
@@ -202,10 +202,19 @@ def compete(
                 if text not in alone:
                     alone[text] = pool.submit(_measure, text, run.window, plan)
             together.append((run, pool.submit(_together, run, [alone[text] for text in run.alone], plan)))
+        failed: list[ControllerError] = []
         for done, (run, measured) in enumerate(together, start=1):
-            rows += _rows(run, entrants, measured.result())
+            try:
+                rows += _rows(run, entrants, measured.result())
+            except ControllerError as error:
+                # The other matches have results, with which the caller still can do something.
+                failed.append(ControllerError(f"{run.match.name} on {run.bottleneck.name}, seed {run.seed}: {error}"))
+                failed[-1].__cause__ = error.__cause__
             if progress is not None:
                 progress(done, len(runs))
+    if failed:
+        more = f"; {len(failed)} of {len(runs)} runs failed like this" if len(failed) > 1 else ""
+        raise ControllerError(f"{failed[0]}{more}; find the fault: `ccarena check`") from failed[0].__cause__
     return rows
 
 

@@ -378,3 +378,19 @@ def test_the_commands_of_the_page_run(tmp_path: Path, monkeypatch: pytest.Monkey
         assert words[0] == "ccarena"
         short = ["--duration-s", "2", "--seeds", "1"] if words[1] == "compete" else []
         assert cli.main(words[1:] + short) == 0, words
+
+
+def test_a_class_that_fails_is_named_with_its_match_and_the_others_are_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("bad.py").write_text(
+        "import ccarena\n\n\nclass Bad(ccarena.Controller):\n"
+        "    def on_ack(self, ack):\n        raise ValueError('no')\n"
+    )
+    assert command("bad.py:Bad", "cubic", "--out", "there") != 0
+    printed = capsys.readouterr().err
+    assert "Bad+Bad on 48mbps,20ms,1bdp, seed 1: Bad.on_ack of flow0 raised ValueError: no" in printed
+    assert "6 of 8 runs failed like this" in printed and "what was finished (4 flows) is in there" in printed
+    result = json.loads(Path("there/compete.json").read_text())
+    assert {row["match"] for row in result["rows"]} == {"cubic+cubic"} and result["meta"]["complete"] is False
