@@ -47,6 +47,8 @@ def plot(
     valid = [each for each in runs if each.valid]
     rows = flow_rows(valid)
     labels = _labels(valid, rows, by, x)
+    if kind == "line" and by is not None and x is not None:
+        _check_pooled(valid, rows, labels, by, x)
     if kind == "cdf" and figure is None:
         return _packets(valid, labels, width)
     return row_plots.of_rows(
@@ -87,6 +89,22 @@ def _packets(runs: Sequence[Run], labels: Sequence[str], width: Width) -> PaperF
     if not any(sample.size for sample in pooled.values()):
         raise ConfigError("nothing to plot: no packet left a link; run for longer")
     return row_plots.cumulative(pooled, "queueing delay (ms)", "share of packets (%)", width)
+
+
+def _check_pooled(
+    runs: Sequence[Run], rows: Sequence[Mapping[str, Any]], labels: Sequence[str], by: str | Sequence[str], x: str
+) -> None:
+    """Raises ConfigError if a point of a line would be a mean over several values of another axis of the sweep."""
+    names = [by] if isinstance(by, str) else list(by)
+    for axis in dict.fromkeys(axis for run in runs for axis in run.axes if axis not in (*names, x)):
+        values: dict[tuple[str, str], set[str]] = {}
+        for label, row in zip(labels, rows, strict=True):
+            values.setdefault((label, str(row.get(x))), set()).add(str(row.get(axis)))
+        if several := next((sorted(found) for found in values.values() if len(found) > 1), None):
+            raise ConfigError(
+                f"by = {by!r}: a point would be a mean over {axis} ({', '.join(several)}), which is no seed; expected "
+                f"by={[*names, axis]!r}, or the runs of one {axis} alone"
+            )
 
 
 def _labels(

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from ccarena.core.columns import Columns
 from ccarena.errors import ConfigError, did_you_mean
-from ccarena.eval.measure.figure_text import heading
-from ccarena.eval.measure.sample import confidence_interval
+from ccarena.eval.measure.figure_text import bounded, heading
+from ccarena.eval.measure.sample import Interval, confidence_interval
 from ccarena.eval.measure.table import FIGURES
 from ccarena.pages.paper_files import Width
 
@@ -165,9 +165,9 @@ def _scatter(plotted: Plotted, y_name: str, x_name: str, ellipse: Ellipse | None
             elif ellipse == "mean" and len(xs) >= LEAST_SEEDS:
                 paper.region(axes, np.asarray(xs), np.asarray(ys), _mean_region(len(xs)), style["color"])
             elif ellipse == "mean":
-                across, up = confidence_interval(xs), confidence_interval(ys)
-                axes.errorbar(across.mean, up.mean, up.high - up.mean, across.high - across.mean, color=style["color"],
-                              linewidth=0.8, fmt="none")  # fmt: skip
+                across, up = _interval(x_name, xs), _interval(y_name, ys)
+                axes.errorbar(across.mean, up.mean, _reach(up), _reach(across), color=style["color"], linewidth=0.8,
+                              fmt="none")  # fmt: skip
         axes.margins(0.08)
         axes.set(xlabel=_axis(x_name), ylabel=_axis(y_name))
         axes.autoscale_view()
@@ -195,10 +195,11 @@ def _bar(plotted: Plotted, name: str, width: Width) -> PaperFigure:
         labels = []
         for index, label, chosen in plotted.entrants():
             (means,) = plotted.by_seed(chosen, values)
-            interval = confidence_interval(means)
-            half = interval.high - interval.mean
+            interval = _interval(name, means)
             error: dict[str, Any] = (
-                {"yerr": half, "error_kw": {"linewidth": 0.8}, "capsize": 2} if math.isfinite(half) else {}
+                {"yerr": _reach(interval), "error_kw": {"linewidth": 0.8}, "capsize": 2}
+                if math.isfinite(interval.high)
+                else {}
             )
             hatch = HATCHES[index % len(HATCHES)]
             axes.bar(index, interval.mean, 0.7, color=paper.look(index)["color"], edgecolor="white", hatch=hatch,
@@ -224,7 +225,7 @@ def _line(plotted: Plotted, name: str, x_name: str | None, width: Width) -> Pape
     at = range(len(ordered)) if column.dtype.kind == "U" else ordered
     with paper.Drawing(width) as (figure, (axes,)):
         for index, label, chosen in plotted.entrants():
-            each = [confidence_interval(plotted.by_seed(chosen & (column == value), values)[0]) for value in ordered]
+            each = [_interval(name, plotted.by_seed(chosen & (column == value), values)[0]) for value in ordered]
             style = paper.look(index)
             axes.plot(at, [one.mean for one in each], label=label, **style)
             axes.fill_between(at, [one.low for one in each], [one.high for one in each], color=style["color"],
@@ -233,6 +234,18 @@ def _line(plotted: Plotted, name: str, x_name: str | None, width: Width) -> Pape
             axes.set_xticks(list(at), ordered)
         axes.set(xlabel=_axis(x_name) if x_name in FIGURES else x_name, ylabel=_axis(name))
     return figure
+
+
+def _interval(figure: str, values: Sequence[float]) -> Interval:
+    """Returns the interval of values of a figure as `Plotted.values` has them, inside the figure's range."""
+    unit = 100.0 if FIGURES[figure].unit == "share" else 1.0
+    found = bounded(figure, confidence_interval([value / unit for value in values]))
+    return Interval(unit * found.mean, unit * found.low, unit * found.high, found.n)
+
+
+def _reach(interval: Interval) -> list[list[float]]:
+    """Returns how far an error bar reaches below and above the mean."""
+    return [[interval.mean - interval.low], [interval.high - interval.mean]]
 
 
 def _axis(figure: str) -> str:

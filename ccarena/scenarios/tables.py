@@ -15,7 +15,8 @@ from ccarena.errors import ConfigError
 from ccarena.eval.measure import record, table
 from ccarena.eval.measure.applications import APPLICATIONS
 from ccarena.eval.measure.buffers import buffer_notes
-from ccarena.eval.measure.figure_text import heading, show
+from ccarena.eval.measure.figure_text import bounded, heading
+from ccarena.eval.measure.figure_text import with_interval as text_with_interval
 from ccarena.eval.measure.outside import OUTSIDE, outside_notes
 from ccarena.eval.measure.packet_log import PacketLog
 from ccarena.eval.measure.queueing import queueing_delay_ms
@@ -61,6 +62,8 @@ SHOWN = (
     *("signal_delay_p95_ms", "loss_share", "queue_drop_share", "satisfaction_goodput"),
 )
 """Figures of each flow that readers are shown."""
+MANY_SEEDS = 5
+"""Least number of seeds whose intervals (Student's t) are not much wider than more seeds would make them."""
 MOST_SHOWN = 100
 """Most flows of a scenario that readers are shown; the CSV files have all."""
 MARKS = ("marked_ect0_packets", "marked_ect1_packets")
@@ -150,7 +153,8 @@ def interval_note(runs: Sequence[Run]) -> str:
     least, most = min(counts, default=0), max(counts, default=0)
     if most < 2 or repeats(runs):
         return ""
-    return f"Intervals are over {most if least == most else f'{least} to {most}'} runs."
+    few = f", so few that they are wide: `--seeds {MANY_SEEDS}` or more" if least < MANY_SEEDS else ""
+    return f"Intervals are over {most if least == most else f'{least} to {most}'} runs{few}."
 
 
 def shortened(runs: Sequence[Run]) -> str:
@@ -190,10 +194,7 @@ def known(rows: Sequence[Mapping[str, Any]], figure: str) -> bool:
 
 def with_interval(figure: str, rows: Sequence[Mapping[str, Any]]) -> str:
     """Returns the mean of a figure over rows, with ± half of its interval if there are several."""
-    interval = confidence_interval([row[figure] for row in rows])
-    text = show(figure, interval.mean)
-    half = interval.high - interval.mean
-    return f"{text} ± {show(figure, half)}" if math.isfinite(half) else text
+    return text_with_interval(figure, confidence_interval([row[figure] for row in rows]))
 
 
 def _flow_rows(run: Run, measured: record.Record, names: Sequence[str]) -> list[dict[str, Any]]:
@@ -295,7 +296,8 @@ def summary(runs: Sequence[Run]) -> dict[str, Any]:
     table[3] = np.isfinite(table[0])
     for place, mine in enumerate(groups.values()):
         if len(mine) > 1:
-            intervals = [confidence_interval(column) for column in values[mine].T]
+            named = zip(figures, values[mine].T, strict=True)
+            intervals = [bounded(name, confidence_interval(column)) for name, column in named]
             table[:, place] = np.transpose([(each.mean, each.low, each.high, each.n) for each in intervals])
     of_group, of_figure = np.nonzero(table[3] > 0)
     if not of_group.size:

@@ -15,6 +15,7 @@ pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: eval --
 from ccarena import __version__
 from ccarena.cli import main
 from ccarena.core.learned_schemes import shipped_policies
+from ccarena.eval.measure.table import FIGURES
 
 TEXT = """\
 duration_s: 1
@@ -113,6 +114,20 @@ def test_a_copy_of_the_folder_repeats_the_runs(
     for table in ("flow_series.csv", "link_series.csv"):
         first, second = (Path(folder, table).read_text().split("\n", 1)[1] for folder in (".", "again"))
         assert first.replace("one.yaml", "scenario.yaml") == second
+
+
+def test_no_interval_of_few_seeds_reaches_beyond_what_a_figure_can_be(words: list[str]) -> None:
+    Path("one.yaml").write_text(TEXT.replace("loss: 0.002", "loss: 0.02"))
+    assert main([*words, "--out", "there", "--seeds", "2"]) == 0
+    rows = [row for row in csv.DictReader(Path("there", "summary.csv").open()) if row["low"] not in ("", "nan")]
+    assert rows
+    for row in rows:
+        least, most = FIGURES[row["figure"]].range
+        assert least <= float(row["low"]) <= float(row["mean"]) <= float(row["high"]) <= most, row
+    cut = [row for row in rows if row["figure"] == "loss_share"]
+    assert cut and float(cut[0]["low"]) == 0.0
+    page = Path("there", "page.html").read_text()
+    assert " [0.000, " in page and "Intervals are over 2 runs, so few that they are wide" in page
 
 
 def test_seeds_that_change_nothing_are_named(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:

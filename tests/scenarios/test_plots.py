@@ -208,6 +208,10 @@ def test_colours_are_those_of_light_pages() -> None:
         ({"kind": "bar", "by": "sheme"}, 'by = "sheme": the table has no such column; did you mean "scheme"'),
         ({"kind": "bar", "x": "rtt_ms"}, "has no effect"),
         ({"kind": "line"}, "needs a column of the table on its x axis, such as an axis of the sweep"),
+        (
+            {"kind": "line", "x": "seed", "by": "scheme"},
+            r"a point would be a mean over rtt_ms \(20, 60\).*expected by=\['scheme', 'rtt_ms'\]",
+        ),
         ({"kind": "line", "x": "rtt"}, 'x = "rtt": .*did you mean "rtt_ms"'),
         ({"kind": "bar", "run": 1}, "run = 1 has no effect"),
         ({"kind": "rate", "run": 99}, "run = 99: expected 0 to 15"),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ccarena.eval.compete.tables import WIDE_HEAD, Matrix, number, wide_cells
+from ccarena.eval.compete.tables import WIDE_HEAD, Matrix, interval, number, wide_cells
 from ccarena.pages import Axis, Block, Chart, Choice, Figure, Items, Page, Section, Table, charts, terminal_plots
 from ccarena.pages.terminal_plots import Cell
 from ccarena.scenarios import backends
@@ -140,10 +140,10 @@ def findings(summary: Sequence[Mapping[str, Any]]) -> list[str]:
     unfair, unsure = [], 0
     for entry in pairs:
         share = entry["share"]
-        gain, half = share["mean"] - entry["fair_share"], share["high"] - share["mean"]
+        gain = share["mean"] - entry["fair_share"]
         if not gain > NEARLY_FAIR:
             continue
-        if math.isfinite(half) and gain < half:
+        if share["low"] < entry["fair_share"]:  # not if there is no interval, which is NaN
             unsure += 1
         else:
             unfair.append((gain, entry))
@@ -151,11 +151,9 @@ def findings(summary: Sequence[Mapping[str, Any]]) -> list[str]:
     said = []
     for _, entry in unfair[:FINDINGS]:
         share = entry["share"]
-        half = share["high"] - share["mean"]
-        interval = f" ± {100 * half:.1f}" if math.isfinite(half) else ""
         rtt = f" at {entry['base_rtt_ms']:g} ms" if len(set(entry["match_rtts_ms"].split("+"))) > 1 else ""
         said.append(
-            f"{entry['entrant']}{rtt} gets {100 * share['mean']:.1f}{interval} % of the rate beside {_other(entry)} on "
+            f"{entry['entrant']}{rtt} gets {interval(share, 1, 100)} % of the rate beside {_other(entry)} on "
             f"{entry['link']}, where {100 * entry['fair_share']:.0f} % is fair."
         )
     if len(unfair) > FINDINGS:

@@ -10,11 +10,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ccarena.eval.measure.figure_text import bounded
 from ccarena.eval.measure.sample import Interval, confidence_interval
 from ccarena.eval.measure.table import FIGURES
 from ccarena.scenarios.backends import counts
 
-__all__ = ["HEAD", "WIDE_HEAD", "Matrix", "cells", "left_out", "matrices", "number", "summarise", "wide_cells"]
+__all__ = [
+    "HEAD",
+    "WIDE_HEAD",
+    "Matrix",
+    "cells",
+    "interval",
+    "left_out",
+    "matrices",
+    "number",
+    "summarise",
+    "wide_cells",
+]
 
 Row = Mapping[str, Any]
 
@@ -64,8 +76,8 @@ def summarise(rows: Sequence[Row]) -> list[dict[str, Any]]:
         }
         for figure in FIGURES:
             if figure in all_rows[0] and figure != "fair_share":
-                interval = _over_seeds(mine, figure)
-                entry[figure] = {"mean": interval.mean, "low": interval.low, "high": interval.high}
+                found = _over_seeds(mine, figure)
+                entry[figure] = {"mean": found.mean, "low": found.low, "high": found.high}
         out.append(entry)
     return out
 
@@ -123,8 +135,8 @@ def cells(summary: Sequence[Row]) -> list[list[str]]:
             *_who(entry),
             number(entry["throughput_mbps"]["mean"], 2),
             number(entry["solo_throughput_mbps"]["mean"], 2),
-            _interval(entry["share"], 1, 100),
-            _interval(entry["harm_throughput"], 1, 100),
+            interval(entry["share"], 1, 100),
+            interval(entry["harm_throughput"], 1, 100),
             number(100 * entry["harm_delay"]["mean"], 1),
             number(entry["queueing_delay_mean_ms"]["mean"], 1),
             number(entry["convergence_time_s"]["mean"], 1),
@@ -140,19 +152,19 @@ def wide_cells(summary: Sequence[Row]) -> list[list[str]]:
     return [
         [
             *_who(entry),
-            _interval(entry["throughput_mbps"], 2),
-            _interval(entry["solo_throughput_mbps"], 2),
-            _interval(entry["share"], 1, 100),
+            interval(entry["throughput_mbps"], 2),
+            interval(entry["solo_throughput_mbps"], 2),
+            interval(entry["share"], 1, 100),
             number(100 * entry["share_first"], 1),
-            _interval(entry["harm_throughput"], 1, 100),
-            _interval(entry["harm_delay"], 1, 100),
-            _interval(entry["queueing_delay_mean_ms"], 1),
-            _interval(entry["queueing_delay_p95_ms"], 1),
-            _interval(entry["loss_share"], 3, 100),
-            _interval(entry["queue_drop_share"], 3, 100),
-            _interval(entry["convergence_time_s"], 1),
+            interval(entry["harm_throughput"], 1, 100),
+            interval(entry["harm_delay"], 1, 100),
+            interval(entry["queueing_delay_mean_ms"], 1),
+            interval(entry["queueing_delay_p95_ms"], 1),
+            interval(entry["loss_share"], 3, 100),
+            interval(entry["queue_drop_share"], 3, 100),
+            interval(entry["convergence_time_s"], 1),
             number(100 * entry["converged"], 0),
-            _interval(entry["jain_weighted"], 3),
+            interval(entry["jain_weighted"], 3),
         ]
         for entry in summary
     ]
@@ -196,7 +208,7 @@ def _over_seeds(rows: Sequence[Row], figure: str) -> Interval:
     seeds: dict[int, list[float]] = {}
     for row in rows:
         seeds.setdefault(row["seed"], []).append(row[figure])
-    return confidence_interval([_mean(values) for values in seeds.values()])
+    return bounded(figure, confidence_interval([_mean(values) for values in seeds.values()]))
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -210,7 +222,14 @@ def number(value: float, digits: int) -> str:
     return f"{round(value, digits) + 0.0:.{digits}f}" if math.isfinite(value) else "–"
 
 
-def _interval(value: Mapping[str, float], digits: int, unit: float = 1.0) -> str:
-    """Returns a mean ± half of its interval, if several seeds give one, in `unit`s: 100 for percent."""
-    half = value["high"] - value["mean"]
-    return number(unit * value["mean"], digits) + (f" ± {unit * half:.{digits}f}" if math.isfinite(half) else "")
+def interval(value: Mapping[str, float], digits: int, unit: float = 1.0) -> str:
+    """Returns a mean ± half of its interval, if several seeds give one, in `unit`s: 100 for percent.
+
+    Of an interval that ends at the figure's bound, both ends are given.
+    """
+    mean, low, high = (unit * value[name] for name in ("mean", "low", "high"))
+    if not math.isfinite(high):
+        return number(mean, digits)
+    if math.isclose(high - mean, mean - low, rel_tol=1e-9, abs_tol=1e-12):
+        return f"{number(mean, digits)} ± {high - mean:.{digits}f}"
+    return f"{number(mean, digits)} [{number(low, digits)}, {number(high, digits)}]"

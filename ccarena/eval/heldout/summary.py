@@ -15,8 +15,9 @@ from ccarena.eval.heldout.evaluation import ORACLE, Evaluation
 from ccarena.eval.heldout.expectations import Verdict, judge
 from ccarena.eval.heldout.gain import Gain, Part
 from ccarena.eval.heldout.headroom import EVERY, Headroom, headroom, league_scores
-from ccarena.eval.measure.figure_text import heading, show
-from ccarena.eval.measure.sample import confidence_interval
+from ccarena.eval.measure.figure_text import bounded, heading
+from ccarena.eval.measure.figure_text import with_interval as text_with_interval
+from ccarena.eval.measure.sample import Interval, confidence_interval
 from ccarena.eval.measure.table import FIGURES
 from ccarena.pages.states import STATES, state_of
 from ccarena.policies.answers import GAINS, WHY, Answer
@@ -79,9 +80,8 @@ def mean_rows(result: Evaluation) -> list[dict[str, Any]]:
             for figure in result.figures:
                 known = [row for row in runs if row.get(figure) is not None]
                 if known:
-                    half = _half(figure, known)
-                    mean = mean_of(known, figure)
-                    bounds = {"mean": mean, "low": mean - half, "high": mean + half, "n": len(known)}
+                    found = bounded(figure, _interval(figure, known))
+                    bounds = {"mean": found.mean, "low": found.low, "high": found.high, "n": len(known)}
                     rows.append(
                         {"group": group, "scheme": scheme, "figure": figure, "unit": FIGURES[figure].unit, **bounds}
                     )
@@ -250,19 +250,19 @@ def label(scheme: str, policy: str = "") -> str:
 
 def with_interval(figure: str, rows: Sequence[Mapping[str, Any]]) -> str:
     """Returns the mean over `rows`, ± half of its 95 % confidence interval over its seeds (Student's t)."""
-    half = _half(figure, rows)
-    return show(figure, mean_of(rows, figure)) + (f" ± {show(figure, half)}" if math.isfinite(half) else "")
+    return text_with_interval(figure, _interval(figure, rows))
 
 
-def _half(figure: str, rows: Sequence[Mapping[str, Any]]) -> float:
-    """Returns half of the interval of the mean over seeds, each seed's value being its mean over links; NaN of one
-    seed.
+def _interval(figure: str, rows: Sequence[Mapping[str, Any]]) -> Interval:
+    """Returns the mean over `rows` with its interval over seeds, each seed's value being its mean over links; NaN of
+    one seed.
     """
     seeds: dict[Any, list[Mapping[str, Any]]] = {}
     for row in rows:
         seeds.setdefault(row["seed"], []).append(row)
     interval = confidence_interval([mean_of(of_seed, figure) for of_seed in seeds.values()])
-    return interval.high - interval.mean
+    mean, half = mean_of(rows, figure), interval.high - interval.mean
+    return Interval(mean, mean - half, mean + half, interval.n)
 
 
 def mean_of(rows: Sequence[Mapping[str, Any]], figure: str) -> float:
