@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from ccarena.scenarios.scenario import flows_of
 from ccarena.traces.manifest import manifest
 from ccarena.traces.recorded import find_trace
 
-__all__ = ["RUN", "SCENARIO", "SCENARIOS", "about_run", "again", "portable", "store"]
+__all__ = ["RUN", "SCENARIO", "SCENARIOS", "again", "portable", "store"]
 
 RUN, SCENARIO, SCENARIOS = "run.json", "scenario.yaml", "scenarios.json"
 """What ran; the scenario as it ran; or several scenarios, by name."""
@@ -29,19 +29,6 @@ FILES = "files"
 """Folder of the files that the scenarios name."""
 MOST_BYTES = 16_000_000
 """Largest file that is copied; a larger one keeps its path."""
-
-
-def about_run(backend: str, seeds: Iterable[int], repeat: Sequence[str], files: Mapping[str, str]) -> dict[str, Any]:
-    """Returns what ran, as JSON data: version, shell lines, backend, seeds, and SHA-256 of the policies and other files
-    by name.
-    """
-    return {
-        "ccarena": __version__,
-        "commands": list(repeat),
-        "backend": backend,
-        "seeds": list(seeds),
-        "digests": dict(files),
-    }
 
 
 def portable(node: Any, digests: dict[str, str], folder: Path | None = None) -> Any:
@@ -105,7 +92,13 @@ def store(
     elif kept:
         written.append((folder / SCENARIOS, json.dumps(kept, indent=1) + "\n"))
     backend = runs[0].backend if runs else SIM
-    about = about_run(backend, sorted({run.seed for run in runs}), repeat, digests)
+    about = {
+        "ccarena": __version__,
+        "commands": list(repeat),
+        "backend": backend,
+        "seeds": sorted({run.seed for run in runs}),
+        "digests": digests,
+    }
     written.append((folder / RUN, json.dumps(about, indent=1) + "\n"))
     for path, content in written:
         write_atomically(path, content)

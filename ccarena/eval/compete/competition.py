@@ -6,11 +6,12 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ccarena import __version__
 from ccarena.core.columns import Columns, as_csv, as_pandas, as_polars, of_rows
 from ccarena.core.files import check_file, check_writable, write_atomically
 from ccarena.core.plain_data import plain
@@ -24,9 +25,9 @@ from ccarena.eval.compete.page import competition_page
 from ccarena.eval.compete.paper_plots import HEAT_MAP, heat_map
 from ccarena.eval.compete.tables import Matrix, left_out, matrices, summarise
 from ccarena.pages import Page, paper_files, write
-from ccarena.scenarios import backends, row_plots
+from ccarena.scenarios import backends, row_plots, stored
 from ccarena.scenarios.backends import SIM, counts
-from ccarena.scenarios.entrants import EntrantLike
+from ccarena.scenarios.entrants import Entrant, EntrantLike
 from ccarena.traces.given import TraceLinks
 
 if TYPE_CHECKING:
@@ -143,11 +144,19 @@ class Competition:
     def result(self, complete: bool = True, repeat: Sequence[str] = ()) -> dict[str, Any]:
         """Returns plan, summary, rows and the commands that make them again, as JSON data."""
         plan = self.plan
+        digests: dict[str, str] = {}
         meta = {
-            "entrants": [{"label": entrant.label, **entrant.flow} for entrant in plan.entrants],
+            "ccarena": __version__,
+            "entrants": [{**_about(entrant), **stored.portable(entrant.flow, digests)} for entrant in plan.entrants],
             "links": [
-                {"name": b.name, "base_rtt_ms": b.base_rtt_ms, "links": [*b.links, *b.back]} for b in plan.bottlenecks
+                {
+                    "name": b.name,
+                    "base_rtt_ms": b.base_rtt_ms,
+                    "links": stored.portable([*b.links, *b.back], digests),
+                }
+                for b in plan.bottlenecks
             ],
+            "digests": digests,
             "groups": [list(group) for group in plan.groups],
             "rtts_ms": [list(rtts) for rtts in plan.rtts_ms],
             "duration_s": plan.duration_s,
@@ -163,6 +172,14 @@ class Competition:
     def __repr__(self) -> str:
         names = ", ".join(entrant.label for entrant in self.plan.entrants)
         return f"Competition of {names} in {len(self.flows)} flows: .rows(), .summary(), .matrices(), .plot()"
+
+
+def _about(entrant: Entrant) -> dict[str, str]:
+    """Returns label and text of an entrant, and what its files contain, if it has some."""
+    about = {"label": entrant.label, "entrant": entrant.text}
+    with suppress(OSError):  # of a policy that was only in memory
+        about |= {"digest": entrant.identity} if entrant.identity else {}
+    return about
 
 
 def compete(

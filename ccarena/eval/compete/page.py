@@ -71,6 +71,7 @@ def competition_page(
         lead="Congestion controls against each other on one bottleneck: what each gets, and what it takes from the "
         "others, over the time when all of a match's flows are active.",
         facts={
+            "Written by": f"ccarena {meta['ccarena']}",
             "Backend": backends.find(meta["backend"]).title
             + (f", kernel {meta['kernel']}" if "kernel" in meta else ""),
             "Links": "; ".join(f"{link['name']} (base RTT {link['base_rtt_ms']:g} ms)" for link in meta["links"]),

@@ -6,6 +6,7 @@ import csv
 import json
 import re
 import shlex
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -15,7 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ccarena import cli
+import ccarena
+from ccarena import __version__, cli
+from ccarena.core.learned_schemes import shipped_policies
 from ccarena.errors import ConfigError, ScenarioError
 from ccarena.policies import artifact
 
@@ -295,6 +298,7 @@ def test_the_command_writes_rows_result_and_heat_map(tmp_path: Path, capsys: pyt
     assert result == json.loads((tmp_path / "compete.json").read_text())
     assert set(result) == {"meta", "summary", "rows"} and result["meta"]["complete"] is True
     assert [entrant["label"] for entrant in result["meta"]["entrants"]] == ["cubic", "reno", "bbr"]
+    assert result["meta"]["ccarena"] == __version__
     with (tmp_path / "rows.csv").open() as file:
         rows = list(csv.DictReader(file))
     # 1 + 2 + 1 orders of pairs and 3 of the group, 2 seeds.
@@ -394,3 +398,13 @@ def test_a_class_that_fails_is_named_with_its_match_and_the_others_are_kept(
     assert "6 of 8 runs failed like this" in printed and "what was finished (4 flows) is in there" in printed
     result = json.loads(Path("there/compete.json").read_text())
     assert {row["match"] for row in result["rows"]} == {"cubic+cubic"} and result["meta"]["complete"] is False
+
+
+def test_the_result_identifies_policies_by_name_and_digest(tmp_path: Path) -> None:
+    own = tmp_path / "mine.safetensors"
+    shutil.copy(shipped_policies()["acct"], own)
+    result = ccarena.compete("acct", f"own={own}", links=["12mbps"], duration_s=1, stagger_s=0, seeds=1)
+    meta = json.loads(json.dumps(result.result()))["meta"]
+    first, second = meta["entrants"]
+    assert (first["policy"], second["policy"]) == ("acct", "mine.safetensors")
+    assert first["digest"] == second["digest"] and first["digest"].startswith(meta["digests"]["acct"])
