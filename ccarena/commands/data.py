@@ -117,7 +117,7 @@ def _print(dataset: Any) -> None:
     for scheme in manifest["schemes"]:
         own = [shard for shard in dataset.shards.values() if shard["scheme"] == scheme]
         flows, count, size = (sum(shard[key] for shard in own) for key in ("flows", "rows", "bytes"))
-        rows.append([scheme, f"{flows:,}", f"{count - flows:,}", f"{size / 1e6:,.1f}"])
+        rows.append([scheme, f"{flows:,}", f"{count - flows:,}", f"{size / 1e6:,.{1 if size >= 1e6 else 4}f}"])
     spec = f"spec {manifest['spec']['name']} {manifest['digest']}"
     links = f"{manifest['links']} links of seed {manifest['seed']}"
     print(f"{dataset.folder}: {spec}, {links}, by ccarena {manifest['ccarena']}, digest {dataset.digest}")

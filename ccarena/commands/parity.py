@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,10 @@ from ccarena.scenarios.entrants import POLICY_HELP, named_file
 
 __all__ = ["add_parser", "parity", "run"]
 
+KERNEL = (
+    "as root: the policy is also loaded into this machine's running kernel and decides there, in BPF test runs; "
+    "nothing is attached to it, and nothing stays (docs/export.md). Without root, parity leaves this runtime out."
+)
 MOST_DECISIONS = 1_000_000
 """Most decisions: their observations are held in memory."""
 
@@ -47,6 +53,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json is not None:
         check_file(args.json)
     label, file = named_file(args.policy)
+    if os.geteuid() == 0:
+        print(KERNEL, file=sys.stderr)
     figures = {"label": label} | parity(file, args.decisions, args.seed, args.link_sets, args.duration_s)
     if args.json is not None:
         write_atomically(args.json, json.dumps(figures, indent=1) + "\n")

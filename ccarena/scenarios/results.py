@@ -210,4 +210,10 @@ class Results:
 
     def __repr__(self) -> str:
         scenarios = len({run.scenario for run in self.runs})
-        return f"Results of {len(self.runs)} runs of {scenarios} scenarios: .flows(), .links(), .series(), .summary()"
+        same = any(tables.repeats([r for r in self.runs if r.scenario == name]) for name in self._names())
+        note = f". {tables.REPEATS}" if same else ""
+        tables_of = ".flows(), .links(), .series(), .summary()"
+        return f"Results of {len(self.runs)} runs of {scenarios} scenarios: {tables_of}{note}"
+
+    def _names(self) -> list[str]:
+        return list(dict.fromkeys(run.scenario for run in self.runs))

@@ -12,6 +12,7 @@ import yaml
 
 pytest.importorskip("ccarena._core", reason="NATIVE EXTENSION NOT BUILT: eval --scenario not tested (run make)")
 
+import ccarena
 from ccarena import __version__
 from ccarena.cli import main
 from ccarena.core.learned_schemes import shipped_policies
@@ -135,6 +136,8 @@ def test_seeds_that_change_nothing_are_named(words: list[str], capsys: pytest.Ca
     assert main([*words, "--seeds", "2", "--out", "there"]) == 0
     assert "Seeds change nothing here" in capsys.readouterr().out
     assert "Seeds change nothing here" in Path("there", "page.html").read_text()
+    assert "Seeds change nothing here" in repr(ccarena.run("one.yaml", seeds=2))
+    assert "Seeds" not in repr(ccarena.run("one.yaml"))
 
 
 def test_a_folder_is_no_scenario_and_leaves_nothing(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,7 +59,7 @@ class Beside:
     numbers: int = 0
     """Number of actions that the rule consists of; 0 if it has others than actions, too."""
     relative: bool = True
-    """Whether the gain is a share of the rule's score; else it is the difference of the scores."""
+    """True if the gain is a share of the rule's score; else it is the difference of the scores."""
 
     @property
     def said(self) -> str:
@@ -81,7 +81,7 @@ class Part:
     signal_delay_p95: float
     """Ratio of the policy's mean signal delay to the rule's."""
     relative: bool = True
-    """Whether the gain is a share of the rule's score, as `Beside.relative`."""
+    """True if the gain is a share of the rule's score, as `Beside.relative`."""
 
     @property
     def said(self) -> str:
@@ -96,7 +96,7 @@ class Estimate(NamedTuple):
     low: float
     high: float
     relative: bool
-    """Whether the gain is a share of the rule's score."""
+    """True if the gain is a share of the rule's score."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +126,11 @@ class Gain:
     def better(self) -> bool:
         """Returns whether the policy beats every rule by more than the interval."""
         return self.best is not None and self.best.low > 0
+
+    @property
+    def tested(self) -> str:
+        """Returns the numbers of links and of seeds in words."""
+        return ", ".join(f"{n} {of}{'' if n == 1 else 's'}" for n, of in ((self.links, "link"), (self.seeds, "seed")))
 
     @property
     def answer(self) -> Answer:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ccarena.core.terminal import duration
 from ccarena.eval.heldout import plots
-from ccarena.eval.heldout.evaluation import Evaluation
+from ccarena.eval.heldout.evaluation import BEST_WINDOW, Evaluation
 from ccarena.eval.heldout.expectations import Expectation, Verdict
 from ccarena.eval.heldout.gain import Gain
 from ccarena.eval.heldout.headroom import headroom, league_scores
@@ -190,7 +190,7 @@ def _gain(gain: Gain) -> Section:
     head, rows = gain_table(gain)
     lead = (
         "The best ways to run the scheme without learning, each found by search on training links alone, and the "
-        f"policy, on the links of this test ({gain.links} links, {gain.seeds} seeds). The gain is that of the "
+        f"policy, on the links of this test ({gain.tested}). The gain is that of the "
         f"configuration's objective ({gain.objective}), in percent if the rule's score is surely positive, with a "
         "bootstrap interval over links and seeds."
     )
@@ -206,6 +206,11 @@ def _summary(result: Evaluation) -> Section:
     head, rows = summary_table(result)
     table = Table(head, rows, words=2, grouped=True, emphasise=label(result.policy, result.policy))
     lead = "Means over links and seeds; ± is half of the 95 % confidence interval over seeds (Student's t)."
+    if BEST_WINDOW in result.schemes():
+        lead += (
+            f" The {BEST_WINDOW} is the one with the most throughput over p95 signal delay, propagation included, on "
+            "each link. The column Power is without propagation, where another window or scheme may have more."
+        )
     return Section("All schemes", lead, [table])
 
 

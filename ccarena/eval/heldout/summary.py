@@ -133,7 +133,7 @@ def print_summary(result: Evaluation, verdict: Verdict | None, page: Path | None
         return
     if verdict.gain is not None:
         gain = verdict.gain
-        title = f"compared with rules without learning, by {gain.objective}: {gain.links} links, {gain.seeds} seeds"
+        title = f"compared with rules without learning, by {gain.objective}: {gain.tested}"
         print_table(title, *gain_table(gain), left=1)
         if gain.best is not None and gain.parts:
             print_table(f"over {gain.best.label}, by links", *parts_table(gain.parts), left=1)

@@ -73,9 +73,10 @@ def visible_of(group: Mapping[str, Any], track: str) -> str:
         return "Differences cannot be seen: too few independent traces, or nobody to compare."
     median, least, most = (f"{100 * share:.0f}" if share < 10 else "more than 1000" for share in seen["share"])
     span = "" if least == most else f" ({least} to {most} %)"
+    traces = "trace" if seen["blocks"] == 1 else "traces"
     return (
         f"Smallest visible difference of neighbours: {median} % of the score{span}, with 80 % power "
-        f"over {'the seeds of ' if seen['few'] else ''}{seen['blocks']} independent traces."
+        f"over {'the seeds of ' if seen['few'] else ''}{seen['blocks']} independent {traces}."
     )
 
 

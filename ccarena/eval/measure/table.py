@@ -461,7 +461,7 @@ FIGURES: dict[str, Figure] = {
         lambda s: power(value(s, "throughput_mbps"), value(s, "signal_delay_p95_ms")), **_QUEUE,
     ),
     "sage_score": Figure(
-        "S", "(Mbit/s)²/ms", 2, "Throughput squared over mean one-way delay (Sage's league).",
+        "Sage score", "(Mbit/s)²/ms", 2, "Throughput squared over mean one-way delay (Sage's league).",
         lambda s: sage_score(value(s, "throughput_mbps"), value(s, "one_way_delay_mean_ms")), **_QUEUE,
     ),
     "score": Figure(

@@ -53,6 +53,7 @@ def evaluation(gain: float, seeds: int = 5, logarithmic: bool = False, **meta: A
 def test_where_a_policy_beats_every_rule_no_rule_could_do_it() -> None:
     gain = gain_of(evaluation(gain=1.0))
     assert gain is not None and gain.better and gain.best is not None
+    assert gain.tested == "8 links, 5 seeds"
     assert gain.best.label == "by zone", "the best on the tested links"
     assert gain.best.gain == pytest.approx(1 / 13.5, rel=0.05)
     assert gain.best.low < gain.best.gain < gain.best.high

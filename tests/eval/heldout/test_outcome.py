@@ -65,6 +65,8 @@ def runs(tmp_path: Path) -> list[str]:
 def test_heuristics_alone(one_link: None, tmp_path: Path) -> None:
     outcome = ccarena.evaluate("cubic", "copa", link_sets=["constant"], seeds=2, out=tmp_path / "out")
     assert outcome.evaluation.schemes() == ["cubic", "copa", BEST_WINDOW, ORACLE] and outcome.verdicts == {}
+    page = (tmp_path / "out" / "page.html").read_text()
+    assert f"The {BEST_WINDOW} is the one with the most throughput over p95 signal delay, propagation included" in page
     rows, summary = outcome.columns("rows"), outcome.columns("summary")
     assert len(rows["seed"]) == 2 * 4
     values = rows["throughput_mbps"][rows["scheme"] == "cubic"]

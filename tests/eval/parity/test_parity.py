@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from ccarena.cli import main
+from ccarena.commands import parity as command
 from ccarena.commands.parity import parity
 from ccarena.core.learned_schemes import shipped_policies
 from ccarena.core.machine import is_linux
@@ -139,6 +140,20 @@ def test_export_writes_c_and_says_what_it_costs(
     command = [str(c_runtime.compiler()), "-std=c99", "-Wall", "-Werror", "-c", "hyvar.c", "-o", "hyvar.o"]
     c_runtime.compile_c(command, tmp_path / "c")
     assert "throughput_ratio" in (tmp_path / "c" / "hyvar.h").read_text()
+
+
+@pytest.mark.parametrize("user", [0, 1000])
+def test_as_root_parity_says_that_it_loads_the_policy_into_the_kernel(
+    user: int, policy: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: user)
+
+    def refuse(*_: object) -> None:
+        raise PolicyError("before anything runs")
+
+    monkeypatch.setattr(command, "parity", refuse)
+    assert main(["parity", str(policy)]) != 0
+    assert ("into this machine's running kernel" in capsys.readouterr().err) == (user == 0)
 
 
 def test_export_refuses_what_it_cannot_write(policy: Path, capsys: pytest.CaptureFixture[str]) -> None:
