@@ -379,5 +379,5 @@ def _list(as_json: bool) -> int:
         print_table("suites", head, rows, left=3)
         digests = {"computed": runs.software(computed=True)}
         digests |= {entry.title: runs.software(backend=name) for name, entry in BACKENDS.items()}
-        print(f"\nThis code: {', '.join(f'{title} {digest}' for title, digest in digests.items())}")
+        print("\nThis code:", *(f"  {title}: {digest}" for title, digest in digests.items()), sep="\n")
     return 0

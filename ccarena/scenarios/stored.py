@@ -24,7 +24,7 @@ from ccarena.traces.recorded import find_trace
 __all__ = ["RUN", "SCENARIO", "SCENARIOS", "again", "portable", "store"]
 
 RUN, SCENARIO, SCENARIOS = "run.json", "scenario.yaml", "scenarios.json"
-"""Files: facts of the run; the scenario as it ran; or several scenarios, by name."""
+"""Names of files: facts of the run, the scenario as it ran, and several scenarios by name."""
 FILES = "files"
 """Folder of the files that the scenarios name."""
 MOST_BYTES = 16_000_000

@@ -115,12 +115,12 @@ EFFECTS: dict[str, dict[str, Case]] = {
         "--store": Case(f"{EXPORTED} a.csv", f"{EXPORTED} a.csv --store absent.db", whole=True),
     },
     "leaderboard import": {
-        "file": Case("leaderboard import a.csv", "leaderboard import b.csv"),
+        "file": Case("leaderboard import entrants.yaml", "leaderboard import other.csv"),
         "--reported": Case("leaderboard import --reported a.csv", "leaderboard import --reported b.csv"),
-        "--store": more("leaderboard import a.csv", "--store other.db"),
-        "--sample": more("leaderboard import a.csv", "--sample 3"),
-        "--sample-seed": more("leaderboard import a.csv", "--sample-seed 3"),
-        "--policies": more("leaderboard import a.csv", "--policies policy.safetensors"),
+        "--store": more("leaderboard import entrants.yaml", "--store other.db"),
+        "--sample": more("leaderboard import entrants.yaml", "--sample 3"),
+        "--sample-seed": more("leaderboard import entrants.yaml", "--sample-seed 3"),
+        "--policies": more("leaderboard import entrants.yaml", "--policies policy.safetensors"),
     },
     "leaderboard submit": {
         "entrant": Case("leaderboard submit absent", SUBMIT),

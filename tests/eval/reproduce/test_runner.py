@@ -290,6 +290,5 @@ def test_the_list_has_every_suite(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["reproduce", "--list", "--json"]) == 0
     assert [entry["suite"] for entry in json.loads(capsys.readouterr().out)] == suite.shipped()
     assert cli.main(["reproduce", "--list"]) == 0
-    assert (
-        f"This code: computed {runs.software(computed=True)}, simulator {runs.software()}," in capsys.readouterr().out
-    )
+    shown = f"This code:\n  computed: {runs.software(computed=True)}\n  simulator: {runs.software()}\n"
+    assert shown in capsys.readouterr().out
