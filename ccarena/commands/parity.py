@@ -53,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json is not None:
         check_file(args.json)
     label, file = named_file(args.policy)
+    _check(args.decisions, args.seed, args.link_sets, args.duration_s)
     if os.geteuid() == 0:
         print(KERNEL, file=sys.stderr)
     figures = {"label": label} | parity(file, args.decisions, args.seed, args.link_sets, args.duration_s)
@@ -93,12 +94,16 @@ def parity(
 
     Raises ConfigError for arguments out of range and PolicyError for a file that cannot be used.
     """
+    _check(decisions, seed, link_sets, duration_s)
+    with heartbeat(lambda: f"parity of {file}"):
+        return _figures(file, decisions, seed, link_sets, duration_s)
+
+
+def _check(decisions: int, seed: int, link_sets: list[str] | None, duration_s: float | None) -> None:
     if not 1 <= decisions <= MOST_DECISIONS:
         raise ConfigError(f"decisions = {decisions}: expected 1 to {MOST_DECISIONS}")
     check_seed(seed)
     links.check(link_sets or (), duration_s=duration_s)
-    with heartbeat(lambda: f"parity of {file}"):
-        return _figures(file, decisions, seed, link_sets, duration_s)
 
 
 def _figures(

@@ -79,4 +79,4 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_starts(
 ) -> None:
     (tmp_path / "file").touch()
     assert cli.main(["train", "--out", str(tmp_path / "file" / "run"), *SMALL]) == 2
-    assert "cannot write: Not a directory; give another folder with --out" in capsys.readouterr().err
+    assert "cannot write there: Not a directory; nothing was run: give another folder" in capsys.readouterr().err

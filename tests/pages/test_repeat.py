@@ -6,6 +6,7 @@ import html
 import json
 import re
 import shlex
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,12 +119,21 @@ def test_the_command_on_a_page_gives_it_again(name: str, tmp_path: Path, monkeyp
         for command in commands:
             assert main(shlex.split(command)) == 0, command
         results.append((folder / kind.result).read_bytes())
-        shown = lines(folder / kind.page)
-        assert [shlex.split(line) for line in shown] == [
+        usual, in_a_copy = [], []
+        for line in lines(folder / kind.page):
+            (in_a_copy if in_a_copy or line.startswith("#") else usual).append(line)
+        assert [shlex.split(line) for line in usual] == [
             ["ccarena", *shlex.split(command)] for command in kind.commands
         ]
-        commands = [line.removeprefix("ccarena ") for line in shown]
+        commands = [line.removeprefix("ccarena ") for line in usual]
     assert results[0] == results[1]
+    if in_a_copy:
+        copy = tmp_path / "copy"
+        shutil.copytree((folder / kind.page).parent, copy)
+        monkeypatch.chdir(copy)
+        assert main(shlex.split(in_a_copy[1])[1:]) == 0
+        again = (copy / "again" / Path(kind.result).name).read_bytes()
+        assert again == results[0].replace(b"my scenario", b"scenario"), "but for the file's name"
 
 
 def test_a_password_is_on_no_page() -> None:

@@ -61,6 +61,7 @@ def test_yaml(node: Node) -> None:
         for text, answer in zip(texts, answers, strict=True)
         if not _has_a_tag(found := _found(answer), text)
         and _placed(found, text) != _placed(expected := _natively(text), text)
+        and not _is_ahead(found, expected)
     ]
     assert different == []
 
@@ -74,6 +75,12 @@ def _has_a_tag(found: Any, text: str) -> bool:
     return (
         isinstance(found, str) and "put a space before the comma" in found and re.search(r"![^\n ]*,", text) is not None
     )
+
+
+def _is_ahead(found: Any, expected: Any) -> bool:
+    """Returns whether a page tells of a key without a colon further on, while both refuse a text of several faults."""
+    places = [re.search(r"line (\d+), .*not valid YAML", said) for said in (str(found), str(expected))]
+    return "could not find expected ':'" in str(found) and all(places) and int(places[0][1]) > int(places[1][1])
 
 
 def _placed(found: Any, text: str) -> Any:

@@ -114,7 +114,7 @@ def test_what_a_text_means(text: str, label: str, flow: dict[str, Any], here: Pa
         ("cubic@hystart", '"hystart" is no KEY=VALUE'),
         ("cubic@hystart=", "is no KEY=VALUE"),
         ("cubic@hystart=1,", '"" is no KEY=VALUE'),
-        ("cubic@hystart=nan", '"hystart" is "nan"; expected a number'),
+        ("cubic@hystart=nan", '"hystart" is "nan"; expected a finite number'),
         ("cubic@hystart=2", "hystart: got 2; expected a number from 0 to 1"),
         ("cubic@hystart=0,hystart=1", '"hystart" is given twice'),
         ("cubic@weight=2", "cubic does not share by weight; those that do: .*wcc-ai"),

@@ -113,7 +113,7 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty.db").write_text("")
     with pytest.raises(ConfigError, match="found no leaderboard, expected version"):
         Store(str(tmp_path / "empty.db"), read_only=True)
-    with pytest.raises(ConfigError, match="expected a file or postgresql://HOST/NAME") as refused:
+    with pytest.raises(ConfigError, match="expected a file, or postgresql://HOST/NAME") as refused:
         Store("nothing://me:secret@host/name")
     assert "secret" not in str(refused.value)
 
