@@ -11,6 +11,7 @@ import pytest
 from ccarena.cc_kernel_bridge import bridge
 from ccarena.errors import MachineError
 from tests.privileged.controls import available
+from tests.privileged.test_kernel_policies import unified_cgroup
 
 pytestmark = pytest.mark.usefixtures("kernel", "free")
 
@@ -83,7 +84,7 @@ def test_weights_of_sockets_and_marks() -> None:
         for weight in (3.0, 0.75, None):
             bridge.set_weight(weight, of=sock)
             bridge.set_weight(weight, mark=5)
-            bridge.set_weight(weight, cgroup=Path("/sys/fs/cgroup"))
+            bridge.set_weight(weight, cgroup=unified_cgroup())
             bridge.set_weight(weight)
     with bridge.attached(weighted=False) as status, pytest.raises(MachineError, match="weighted"):
         assert set(status.names) == {"ccarena"}

@@ -95,7 +95,7 @@ def test_the_command_keeps_each_run_and_makes_tables(
     assert [row[:2] for row in table] == [["cubic", "flow0"], ["kernel:reno", "flow0"]], (
         "a row per entrant, in their order"
     )
-    assert said.count("Intervals are over 2 runs.") == 1
+    assert said.count("Intervals are over 2 runs, ") == 1
     drops = [row["queue_drop_share"] for row in csv.DictReader((out / "flows.csv").open())]
     assert drops == [""] * 4, "no queue of the path can be looked into"
     runs = [run for run, _ in records.load_folder(out)]
