@@ -130,6 +130,8 @@ def test_the_sizes_that_make_says_are_those_of_this_environment(extra: str, besi
     if extra in ("check", "docs"):
         before = closure(())
     added = disk_mb(each for name, each in closure([*besides, extra]).items() if name not in before)
+    if not added:
+        pytest.skip(f"{extra.upper()} IS NOT INSTALLED: the size that make says is not checked (EXTRAS={extra})")
     download, disk = said_mb(extra)
     assert 0.6 * disk <= added <= 1.05 * disk, f"{extra} takes {added:.0f} MB without bytecode: prerequisites.sh"
     assert download < disk

@@ -288,7 +288,7 @@ def test_more_processes_than_cores_are_refused_where_they_step_together(cluster:
 def test_a_gpu_that_a_machine_declares_and_pytorch_does_not_find_is_refused(
     cluster: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the machine's name, before anything is written; a GPU that others use is left to them."""
+    """The machine is named before anything is written; a GPU that others use is left to them."""
     import ray
     import torch
 
