@@ -91,9 +91,9 @@ def run(
         planned: list[_Planned] = []
         given: dict[str, dict[str, Any]] = {}
         for name, (document, axes) in documents.items():
-            texts = [flow.get("scheme") for flow in flows_of(document)]
+            before = [dict(flow) for flow in flows_of(document)]
             document = _entered(name, document)
-            given[name] = _as_given(document, texts)
+            given[name] = _as_given(document, before)
             entered = _recorded(document, packets, backend == SIM)
             checked = _checked(name, entered)
             _check_axes(name, axes, checked)
@@ -226,17 +226,15 @@ def of_seed(checked: Mapping[str, Any], given: Mapping[str, Any], seed: int) -> 
     return {**checked, "seed": seed, "links": links}
 
 
-def _as_given(document: Mapping[str, Any], schemes: Sequence[Any]) -> dict[str, Any]:
+def _as_given(document: Mapping[str, Any], before: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Returns the scenario with the texts of controllers and programs in place of what they were turned into, which no
-    scenario file may have.
+    scenario file may have. `before` are its flows as they were read.
     """
-    made = ("controller", "foreign")
-    flows = [
-        {**{key: value for key, value in flow.items() if key not in made}, "scheme": text}
-        if any(flow.get(key) is not None for key in made)
-        else flow
-        for flow, text in zip(flows_of(document), schemes, strict=True)
-    ]
+    flows = []
+    for flow, was in zip(flows_of(document), before, strict=True):
+        made = {key for key in ("controller", "foreign") if flow.get(key) is not None and was.get(key) is None}
+        kept = {key: value for key, value in flow.items() if key not in made}
+        flows.append({**kept, "scheme": was.get("scheme")} if made else kept)
     return {**document, "flows": flows}
 
 

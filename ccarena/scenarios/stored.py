@@ -40,7 +40,7 @@ def portable(node: Any, digests: dict[str, str], folder: Path | None = None) -> 
     if isinstance(node, Mapping):
         return {
             key: _named(key, value, digests, folder)
-            if key in ("policy", "rules", "file", "integer", "scheme")
+            if key in ("policy", "rules", "file", "integer", "module", "scheme")
             else portable(value, digests, folder)
             for key, value in node.items()
         }
@@ -54,7 +54,8 @@ def _named(key: str, value: Any, digests: dict[str, str], folder: Path | None) -
         return portable(value, digests, folder)
     text, colon, name = value.rpartition(":") if key == "scheme" and is_class(value) else (value, "", "")
     path = Path(text)
-    if not path.is_file():
+    is_name = key == "scheme" and not path.suffix  # which a file beside it may have, too
+    if is_name or not path.is_file():
         return value
     for shipped, file in shipped_policies().items():
         if path == file:

@@ -17,6 +17,7 @@ from ccarena import __version__
 from ccarena.cli import main
 from ccarena.core.learned_schemes import shipped_policies
 from ccarena.eval.measure.table import FIGURES
+from tests.controllers.made import module
 
 TEXT = """\
 duration_s: 1
@@ -97,18 +98,21 @@ def test_a_copy_of_the_folder_repeats_the_runs(
     document["links"][0]["service"] = {"type": "trace", "file": "own.down"}
     document["flows"] = [{"scheme": "acct", "policy": name} for name in ("mine.safetensors", "acct")]
     document["flows"].append({"scheme": "mine.py:Fixed"})
+    document["flows"].append({"scheme": "own", "controller": {"type": "wasm", "module": str(module(tmp_path))}})
+    document["flows"].append({"scheme": "cubic"})
+    Path("cubic").write_text("a file, and no scheme")
     Path("one.yaml").write_text(yaml.safe_dump(document))
     assert main([*words, "--out", "there", "--seeds", "2"]) == 0
     about = json.loads(Path("there/run.json").read_text())
     assert about["ccarena"] == __version__ and len(about["seeds"]) == 2 and about["backend"] == "sim"
     assert about["commands"] == ["ccarena eval --scenario one.yaml --out there --seeds 2"]
-    assert len(about["digests"]) == 4 and about["digests"]["acct"] in about["digests"].values()
+    assert len(about["digests"]) == 5 and about["digests"]["acct"] in about["digests"].values()
     page = Path("there/page.html").read_text()
     assert f"ccarena {__version__}" in page and "ccarena eval --scenario scenario.yaml --seeds 2 --out again" in page
     assert str(tmp_path) not in Path("there/scenario.yaml").read_text() + Path("there/run.json").read_text()
     copy = tmp_path / "elsewhere"
     shutil.move("there", copy)
-    for file in ("one.yaml", "own.down", "mine.safetensors", "mine.py"):
+    for file in ("one.yaml", "own.down", "mine.safetensors", "mine.py", "constant.wasm", "cubic"):
         Path(file).unlink()
     monkeypatch.chdir(copy)
     assert main(["eval", "--scenario", "scenario.yaml", "--seeds", "2", "--out", "again"]) == 0, capsys.readouterr().err
